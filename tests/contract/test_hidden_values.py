@@ -76,7 +76,7 @@ def run_all_commands(pair: Pair, page: Path, choice: str, *options: str) -> tupl
     ]
     assert all(each.returncode == 0 for each in done[4:]), [each.stderr for each in done]
     with pair.target() as catalog:
-        run, journals = catalog.control.load_run("r"), catalog.control.journals_of(["r"])["r"]
+        run, journals = catalog.control.runs.find("r"), catalog.control.journals.of(["r"])["r"]
     assert run is not None
     texts = [each.stdout + each.stderr for each in done]
     return done[0].returncode, "\n".join(

@@ -40,10 +40,8 @@ MERGE = mode_of({"mode": "upsert", "atomic": "table"})
 OF_REPLACE = {"delete", "count_selected", "delete_other_rows"}
 # Calls that only read change no state.
 LOOKING = {
-    *("check_recopy", "check_target", "committed", "committed_in_series", "is_intact", "load_run"),
-    *("outlook", "recopied_partitions", "running_attempts", "steps_done", "steps_in_effect"),
-    *("check_targets", "committed_of", "load_runs", "steps_done_of", "watermark_history"),
-    *("latest_watermarks", "storages"),
+    *("check", "find", "history", "in_effect", "in_series", "is_intact", "latest", "load", "of"),
+    *("done", "outlook", "running_attempts", "storages"),
 }
 
 
@@ -154,7 +152,7 @@ def _partition(pair: Pair) -> None:
 
 def is_of_attempt(moment: str) -> bool:
     """Whether a lone attempt passes the moment, up to right after its commit."""
-    part, _, call = moment.split(maxsplit=1)[0].rpartition(".")
+    part, *_, call = moment.split(maxsplit=1)[0].split(".")
     return part not in ("control", "reader") and call not in ELSEWHERE
 
 
@@ -192,8 +190,12 @@ def test_a_supervisor_killed_at_each_call_of_the_control_store(
     changing = {call for call in calls if call.rpartition(".")[2] not in LOOKING}
     # An execution that finds everything done writes no journal, and leaves old stages to the next
     # night.
-    changing -= {"control.put_journals", "control.drop_overtaken"}
-    assert {"control.create_runs", "control.prepare_all", "control.set_statuses"} <= changing
+    changing -= {"control.journals.put", "control.nights.drop_overtaken"}
+    assert {
+        "control.runs.create",
+        "control.generations.prepare",
+        "control.runs.set_statuses",
+    } <= changing
     for call in changing:
         killing.at(f"{call} after")
     words = [*dying.words, *(f"--{name}={value}" for name, value in options.items())]
@@ -210,7 +212,7 @@ def test_a_supervisor_killed_as_it_writes_its_journal(
 ) -> None:
     """It writes the journal at its end, and also earlier if the copy takes a long time."""
     dying.make()
-    killing.at(f"control.put_journals {moment}")
+    killing.at(f"control.journals.put {moment}")
     words = [*dying.words, "--strategy=whole", "--mode=truncate"]
     assert _exit_code(words) == -signal.SIGKILL
     assert killing.pending() == []

@@ -11,6 +11,7 @@ from penstock import copy, create, status
 from penstock.errors import PenstockError, TargetBusy, TargetChanged
 from penstock.events import Opened
 
+from ..control_calls import prepare
 from .copying import ROWS, Pair, finish
 from .database import Database, SqlDatabase
 from .rows import Row, Rows
@@ -126,13 +127,13 @@ def test_steps_are_done_once(pair: Pair) -> None:
     plan = status("r", target=pair.ends["target"]).run.plan
     outcomes: list[bool] = []
 
-    def prepare(barrier: Barrier) -> None:
+    def prepare_at_once(barrier: Barrier) -> None:
         with pair.target() as catalog:
             barrier.wait()
-            outcomes.append(catalog.control.prepare("r", plan.load))
+            outcomes.append(prepare(catalog.control, "r", plan.load))
 
     barrier = Barrier(3)
-    threads = [Thread(target=prepare, args=[barrier]) for _ in range(3)]
+    threads = [Thread(target=prepare_at_once, args=[barrier]) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -140,9 +141,9 @@ def test_steps_are_done_once(pair: Pair) -> None:
     assert sorted(outcomes) == [False, False, True]
     pair.resume("r", **LATER)
     with pair.target() as catalog:
-        assert not catalog.control.prepare("r", plan.load)
+        assert not prepare(catalog.control, "r", plan.load)
         for step in plan.load.after:
-            assert not catalog.control.finish("r", step)
+            assert not catalog.control.steps.finish("r", step)
     pair.check()
 
 

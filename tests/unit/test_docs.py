@@ -31,7 +31,19 @@ from penstock.backends.api.execution.attempt import (
     StagedTransaction,
     TransactionalHooks,
 )
-from penstock.backends.api.execution.control import ControlStore
+from penstock.backends.api.execution.control import (
+    Commits,
+    ControlStore,
+    Generations,
+    Journals,
+    LoadedTables,
+    Nights,
+    Presence,
+    Recopies,
+    Runs,
+    Steps,
+    Watermarks,
+)
 from penstock.backends.api.execution.roll_forward import (
     Pieces,
     PieceStream,
@@ -450,6 +462,16 @@ def test_the_module_tree_is_current() -> None:
         SourceCatalog,
         TargetCatalog,
         ControlStore,
+        Commits,
+        Generations,
+        Journals,
+        LoadedTables,
+        Nights,
+        Presence,
+        Recopies,
+        Runs,
+        Steps,
+        Watermarks,
         HeldSnapshot,
         Reader,
         Writer,

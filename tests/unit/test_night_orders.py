@@ -73,7 +73,7 @@ def _has(row: Mapping[str, Any], where: Row) -> bool:
 
 class Watermarks(WatermarkRecords):
     def __init__(self) -> None:
-        self._records = cast(RecordStore, Store())
+        super().__init__(cast(RecordStore, Store()))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class NightRun:
         source = replace(PRIMARY, standby=self.lag > 0)
         self.views = [self.world.source.view(self.lag)]
         now, marks = self.views[0].horizon, self.world.marks
-        history = marks.watermark_history(NAME)
+        history = marks.history(NAME)
         last = history[0] if history else None
         read = next((each for each in history if each.horizon), None)
         self.night: Night | None = None
@@ -179,7 +179,7 @@ class NightRun:
         merged = {**target, **stage}
         target.clear()
         target.update({key: row for key, row in merged.items() if key in self.views[-1].rows})
-        self.world.marks.note_night(replace(mark, target="storage", rows=len(target)))
+        self.world.marks.complete(replace(mark, target="storage", rows=len(target)))
         self.world.note(self)
 
 
@@ -202,8 +202,8 @@ class World:
         }
 
     def reset(self) -> None:
-        if last := self.marks.watermark(NAME):
-            assert self.marks.put_watermark(Watermark(NAME, last.epoch + 1, "by hand", "", None))
+        if last := self.marks.latest([NAME]).get(NAME):
+            assert self.marks.put(Watermark(NAME, last.epoch + 1, "by hand", "", None))
 
     def note(self, night: NightRun) -> None:
         if len(night.views) == 1:

@@ -19,7 +19,7 @@ def test_a_process_that_enters_nothing_removes_files_of_dead_ones(tmp_path: Path
 def test_files_of_living_processes_stay(tmp_path: Path) -> None:
     folder = tmp_path / "entered"
     living = Presence(str(folder))
-    living.enter("run", "t", lambda run_ids: None)
+    living.enter({"run": "t"}, lambda run_id, other_run_ids: None)
     Presence(str(folder)).leave()
     assert living.executes("run", "t")
     living.leave()

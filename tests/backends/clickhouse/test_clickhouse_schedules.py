@@ -52,6 +52,7 @@ from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter
 from penstock_testkit import connect_clickhouse
 
+from ...control_calls import check_target, prepare
 from .. import schedules
 from ..schedules import Schedule, again_and_again, seeds
 
@@ -127,24 +128,24 @@ class Load:
         """Execute a run as the engine and its workers do."""
         with closing(self.trial.target()) as catalog:
             control, plan = catalog.control, self.plan
-            row = control.load_run(self.id)
+            row = control.runs.find(self.id)
             assert row is not None
             generation = row.generation
-            if not control.prepare(self.id, plan.load):
-                control.check_target(self.id)
-            done = {record.partition_id for record in control.committed(self.id)}
+            if not prepare(control, self.id, plan.load):
+                check_target(control, self.id)
+            done = {record.partition_id for record in control.commits.of([self.id])[self.id]}
             for partition in plan.partitions:
                 if partition.id not in done:
                     again_and_again(partial(self._copy, partition, generation))
-            if len(control.committed(self.id)) < len(plan.partitions):
+            if len(control.commits.of([self.id])[self.id]) < len(plan.partitions):
                 return "partial"
             if finish:
                 for step in sorted(plan.load.after, key=lambda step: step.rank):
-                    again_and_again(partial(control.finish, self.id, step))
-                if len(control.steps_done(self.id)) < len(plan.load.after):
+                    again_and_again(partial(control.steps.finish, self.id, step))
+                if len(control.steps.done([self.id])[self.id]) < len(plan.load.after):
                     return "partial"
-                control.check_target(self.id)
-                control.set_statuses({self.id: ("done", [])})
+                check_target(control, self.id)
+                control.runs.set_statuses({self.id: ("done", [])})
             return "done"
 
 
@@ -221,7 +222,7 @@ class Trial(schedules.Trial[Load]):
                 load=catalog.plan_load(request),
                 series="",
             )
-            assert catalog.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
+            assert catalog.control.runs.create([NewRun(run_id, spec.stored(), plan, STATE, None)])
         load = Load(self, run_id, mode, first, plan)
         self.loads.append(load)
         return load

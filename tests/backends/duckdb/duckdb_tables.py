@@ -28,6 +28,8 @@ from penstock.spec.modes import MODES
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter
 
+from ...control_calls import check_target, prepare
+
 TABLE = TableRef("main", "t")
 STATE = SourceState("a", "b", "c", "d", "e")
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
@@ -132,7 +134,7 @@ class Database:
                 where=where,
                 chooses_partitions=chooses_partitions,
             )
-            assert target.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
+            assert target.control.runs.create([NewRun(run_id, spec.stored(), plan, STATE, None)])
         return Run(self, run_id, spec, plan)
 
     def create(
@@ -174,7 +176,7 @@ class Run:
 
     def prepare(self) -> None:
         with closing(self.database.target()) as target:
-            assert target.control.prepare(self.id, self.plan.load)
+            assert prepare(target.control, self.id, self.plan.load)
 
     def extent(self, partition_id: str) -> Extent:
         return self.plan.partition(partition_id).extent
@@ -213,13 +215,13 @@ class Run:
     def finish(self) -> None:
         with closing(self.database.target()) as target:
             for step in self.plan.load.after:
-                target.control.finish(self.id, step)
-            target.control.check_target(self.id)
-            target.control.set_statuses({self.id: ("done", [])})
+                target.control.steps.finish(self.id, step)
+            check_target(target.control, self.id)
+            target.control.runs.set_statuses({self.id: ("done", [])})
 
     def check(self) -> None:
         with closing(self.database.target()) as target:
-            target.control.check_target(self.id)
+            check_target(target.control, self.id)
 
 
 @dataclass

@@ -43,6 +43,8 @@ from penstock.model.tables import ColumnPair, Located, TableRef
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter
 
+from ...control_calls import prepare
+
 ROWS = 400_000
 HOLDING = """
 import duckdb, sys
@@ -321,20 +323,27 @@ def test_two_executions_of_one_run(source: Path, target: Path) -> None:
     backend, _ = find_backend("duckdb://", "--target")
     control = backend.target(f"duckdb:///{target}", "penstock").control
     run, load = prepared.run, prepared.run.plan.load
-    assert control.prepare("run", load)
-    assert not control.prepare("run", load)
-    assert control.start_over("run", 1, load, run.source_state, None) == 2
+    assert prepare(control, "run", load)
+    assert not prepare(control, "run", load)
+    assert control.generations.start_over("run", 1, load, run.source_state, None) == 2
     with pytest.raises(Superseded):
-        control.start_over("run", 1, load, run.source_state, None)
+        control.generations.start_over("run", 1, load, run.source_state, None)
     snapshots = (Snapshot("token", "now"),)
-    assert control.set_view("run", 2, (), run.source_state, snapshots, nothing_committed=True) == 3
+    assert (
+        control.generations.set_view(
+            "run", 2, (), run.source_state, snapshots, nothing_committed=True
+        )
+        == 3
+    )
     with pytest.raises(Superseded):
-        control.set_view("run", 2, (), run.source_state, snapshots, nothing_committed=True)
-    assert control.release_snapshot("run")
-    outlook = control.outlook("run")
+        control.generations.set_view(
+            "run", 2, (), run.source_state, snapshots, nothing_committed=True
+        )
+    assert control.runs.release_snapshot("run")
+    outlook = control.runs.outlook("run")
     assert outlook is not None
     assert (outlook.generation, outlook.pending, outlook.released) == (3, 3, True)
-    assert control.require_snapshot("run")
-    assert not control.require_snapshot("none")
+    assert control.runs.require_snapshot("run")
+    assert not control.runs.require_snapshot("none")
     with pytest.raises(TransientError):
-        control.finish("run", Step("swap", "not yet", "SELECT 1", after=True))
+        control.steps.finish("run", Step("swap", "not yet", "SELECT 1", after=True))

@@ -14,7 +14,7 @@ from penstock import BatchSpec, RunFailed, copy_all
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.duckdb.source import DuckSource
 from penstock.backends.duckdb.target import DuckTarget
-from penstock.backends.sql.one_file.runs import FileRuns
+from penstock.backends.sql.one_file.load_hooks import FileLoadHooks
 from penstock.errors import PermanentError, PlanningError
 from penstock.events import BatchFinished, Event
 from penstock.model.plans import Step
@@ -73,14 +73,14 @@ def test_only_the_table_whose_step_fails_fails(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transaction that prepares all tables is rolled back, and each half is tried."""
-    do = FileRuns.do
+    do = FileLoadHooks.do
 
-    def refusing(self: FileRuns, run: RunRow, step: Step) -> None:
+    def refusing(self: FileLoadHooks, run: RunRow, step: Step) -> None:
         if run.plan.load.table.name == "t2":
             raise PermanentError("target: t2 cannot be made")
         do(self, run, step)
 
-    monkeypatch.setattr(FileRuns, "do", refusing)
+    monkeypatch.setattr(FileLoadHooks, "do", refusing)
     copied = tmp_path / "copied.duckdb"
     options = {
         "source": f"duckdb:///{path}",

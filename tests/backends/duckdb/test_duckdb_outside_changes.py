@@ -233,7 +233,7 @@ def test_a_partition_is_copied_again_after_the_table_has_changed(database: Datab
         "DELETE FROM t WHERE id = 3", "INSERT INTO t SELECT -i, '' FROM range(100) AS r (i)"
     )
     with closing(database.target()) as target:
-        target.control.forget("r", ["p0001"], "q", rows_of=TABLE, patience=0)
+        target.control.recopies.forget("r", ["p0001"], "q", rows_of=TABLE, patience=0)
     run.copy("p0001", range(10, 20), number=2)
     run.finish()
     assert len(database.rows()) == 119

@@ -21,6 +21,7 @@ from penstock.errors import TargetChanged
 from penstock.model.extents import KeyRange
 from penstock.spec.modes import mode_names
 
+from ...control_calls import check_target, prepare
 from .. import schedules
 from ..schedules import Schedule, again_and_again, seeds
 from .duckdb_tables import STATE, Database, Run, cut
@@ -54,25 +55,27 @@ class Load:
         plan = self.run.plan
         with closing(self.run.database.target()) as target:
             control = target.control
-            row = control.load_run(self.id)
+            row = control.runs.find(self.id)
             assert row is not None
             if row.status == "done":
                 return "done"
             generation = row.generation
-            if restart and len(control.committed(self.id)) < len(plan.partitions):
-                generation = control.start_over(self.id, generation, plan.load, STATE, None)
-            if not control.prepare(self.id, plan.load):
-                control.check_target(self.id)
-            done = {record.partition_id for record in control.committed(self.id)}
+            if restart and len(control.commits.of([self.id])[self.id]) < len(plan.partitions):
+                generation = control.generations.start_over(
+                    self.id, generation, plan.load, STATE, None
+                )
+            if not prepare(control, self.id, plan.load):
+                check_target(control, self.id)
+            done = {record.partition_id for record in control.commits.of([self.id])[self.id]}
             for partition in plan.partitions:
                 if partition.id not in done:
                     again_and_again(partial(self.copy, partition.id, generation))
-            if len(control.committed(self.id)) < len(plan.partitions) or not finish:
+            if len(control.commits.of([self.id])[self.id]) < len(plan.partitions) or not finish:
                 return "partial"
             for step in plan.load.after:
-                again_and_again(partial(control.finish, self.id, step))
-            control.check_target(self.id)
-            control.set_statuses({self.id: ("done", [])})
+                again_and_again(partial(control.steps.finish, self.id, step))
+            check_target(control, self.id)
+            control.runs.set_statuses({self.id: ("done", [])})
             return "done"
 
 

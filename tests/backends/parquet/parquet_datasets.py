@@ -18,6 +18,7 @@ from pyarrow import fs
 from penstock.backends.api.execution.control import NewRun
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.api.worker import ARROW, LoadResult
+from penstock.backends.parquet.load_hooks import FolderLoadHooks
 from penstock.backends.parquet.target import ParquetTarget
 from penstock.backends.parquet.writer import parquet_writer
 from penstock.backends.roll_forward.writer import RollForwardWriter
@@ -136,8 +137,8 @@ class Dataset:
         with closing(self.target()) as target:
             spec, plan = self.plan(target, run_id, mode, **options)
             target.control.create()
-            assert target.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
-            assert target.control.prepare(run_id, plan.load)
+            assert target.control.runs.create([NewRun(run_id, spec.stored(), plan, STATE, None)])
+            assert target.control.generations.prepare({run_id: plan.load}) == {run_id: True}
         return Run(self, run_id, spec, plan)
 
     def load(self, run_id: str, mode: str = "append", *, rows: int = 10, **options: Any) -> Run:
@@ -268,13 +269,13 @@ class Run:
     def finish(self) -> None:
         with closing(self.dataset.target()) as target:
             for step in sorted(self.plan.load.after, key=lambda step: step.rank):
-                target.control.finish(self.id, step)
-            target.control.set_statuses({self.id: ("done", [])})
+                target.control.steps.finish(self.id, step)
+            target.control.runs.set_statuses({self.id: ("done", [])})
 
     def committed(self) -> dict[str, int]:
         """Return the rows by partition."""
         with closing(self.dataset.target()) as target:
-            return {r.partition_id: r.rows for r in target.control.committed(self.id)}
+            return {r.partition_id: r.rows for r in target.control.commits.of([self.id])[self.id]}
 
     def killed(self, partition_id: str, first: int, count: int, at: str) -> None:
         """Run one attempt in a process that is killed at a given call.
@@ -311,3 +312,9 @@ class Attempt:
 
     def commit(self, loaded: LoadResult) -> None:
         self.writer.commit(loaded, 1000, waiter())
+
+
+def hooks_of(target: ParquetTarget) -> FolderLoadHooks:
+    hooks = target.control.hooks
+    assert isinstance(hooks, FolderLoadHooks)
+    return hooks

@@ -118,4 +118,4 @@ def test_a_server_that_does_not_answer(dataset: Dataset) -> None:
         pytest.skip("a folder needs no server")
     url = dataset.url.replace(dataset.server.endpoint, "http://127.0.0.1:9")
     with pytest.raises(TransientError):
-        ParquetTarget(url, "penstock").control.load_run("r")
+        ParquetTarget(url, "penstock").control.runs.find("r")

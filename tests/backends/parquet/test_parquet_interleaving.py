@@ -15,7 +15,8 @@ from penstock.backends.parquet.storage.storage import Storage
 from penstock.errors import TargetChanged
 from penstock.model.plans import Step
 
-from .parquet_datasets import STATE, TABLE, numbered
+from ...control_calls import prepare
+from .parquet_datasets import STATE, TABLE, hooks_of, numbered
 
 if TYPE_CHECKING:
     from .parquet_datasets import Dataset, Run
@@ -48,7 +49,7 @@ def both_copied(dataset: Dataset, run_id: str, mode: str = "append", first: int 
 
 def forget(dataset: Dataset, run_id: str) -> None:
     with closing(dataset.target()) as target:
-        target.control.forget(run_id, ["p0001"], "again", rows_of=TABLE, patience=0)
+        target.control.recopies.forget(run_id, ["p0001"], "again", rows_of=TABLE, patience=0)
 
 
 def test_a_run_ends_before_its_files_are_removed(dataset: Dataset) -> None:
@@ -56,7 +57,7 @@ def test_a_run_ends_before_its_files_are_removed(dataset: Dataset) -> None:
     late = both_copied(dataset, "late")
     run = both_copied(dataset, "r2", "replace", 100)
     with closing(dataset.target()) as target:
-        target.control.finish("r2", run.plan.load.after[0])
+        target.control.steps.finish("r2", run.plan.load.after[0])
     with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
         late.finish()
     run.finish()
@@ -78,11 +79,11 @@ def test_a_run_ends_after_another_failed_to_replace_its_files(dataset: Dataset) 
         with closing(dataset.target()) as killed:
             before_write(killed._storage, "manifest.json", _die)
             with pytest.raises(KeyboardInterrupt):
-                killed.control.finish("r2", manifest)
+                killed.control.steps.finish("r2", manifest)
 
     with closing(dataset.target()) as target:
         before_write(target._storage, "manifest.json", overtaken)
-        target.control.finish("r2", manifest)
+        target.control.steps.finish("r2", manifest)
         uploads: Any = target._storage.uploads
         real = uploads.remove
 
@@ -91,7 +92,7 @@ def test_a_run_ends_after_another_failed_to_replace_its_files(dataset: Dataset) 
             real(paths)
 
         uploads.remove = remove
-        target.control.finish("r2", clean)
+        target.control.steps.finish("r2", clean)
     assert dataset.ids() == [*range(20), *range(100, 120)]
     assert dataset.stray() == []
 
@@ -100,7 +101,7 @@ def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
     late = both_copied(dataset, "late")
     with closing(dataset.target()) as target:
         spec, plan = dataset.plan(target, "r2", "truncate")
-        target.control.create_runs([NewRun("r2", spec.stored(), plan, STATE, None)])
+        target.control.runs.create([NewRun("r2", spec.stored(), plan, STATE, None)])
         uploads: Any = target._storage.uploads
         real = uploads.remove
 
@@ -110,7 +111,7 @@ def test_a_run_ends_while_the_dataset_is_emptied(dataset: Dataset) -> None:
             real(paths)
 
         uploads.remove = remove
-        target.control.prepare("r2", plan.load)
+        prepare(target.control, "r2", plan.load)
     assert dataset.data() == []
     assert dataset.stray() == []
 
@@ -121,7 +122,7 @@ def test_the_dataset_is_emptied_while_a_run_ends(dataset: Dataset) -> None:
     with closing(dataset.target()) as stopped:
         before_write(stopped._storage, "manifest.json", lambda: dataset.create("r2", "truncate"))
         with pytest.raises(TargetChanged, match="by run r2, since run late began to load"):
-            stopped.control.finish("late", late.plan.load.after[0])
+            stopped.control.steps.finish("late", late.plan.load.after[0])
     assert dataset.data() == []
     assert dataset.stray() == []
 
@@ -131,17 +132,18 @@ def test_a_late_process_does_not_empty_the_dataset(dataset: Dataset) -> None:
     dataset.load("r1")
     with closing(dataset.target()) as stopped:
         spec, plan = dataset.plan(stopped, "r2", "truncate")
-        stopped.control.create_runs([NewRun("r2", spec.stored(), plan, STATE, None)])
-        real = stopped.control.do
+        stopped.control.runs.create([NewRun("r2", spec.stored(), plan, STATE, None)])
+        hooks = hooks_of(stopped)
+        real = hooks.do
 
         def do(run: RunRow, step: Step) -> None:
             with closing(dataset.target()) as target:
-                assert target.control.prepare("r2", plan.load)
+                assert prepare(target.control, "r2", plan.load)
             dataset.load("r3", rows=2)
             real(run, step)
 
-        stopped.control.do = do  # type: ignore[method-assign]
-        assert not stopped.control.prepare("r2", plan.load)
+        hooks.do = do  # type: ignore[method-assign]
+        assert not prepare(stopped.control, "r2", plan.load)
     assert dataset.ids() == list(range(4))
     assert dataset.stray() == []
 
@@ -175,13 +177,13 @@ def test_another_process_continues_a_new_run_whose_answer_was_lost(dataset: Data
         def create(name: str, content: bytes) -> bool:
             created = real(name, content)
             if name.endswith("run.json"):
-                assert other.control.prepare("r1", plan.load)
+                assert prepare(other.control, "r1", plan.load)
                 return bool(real(name, content))
             return bool(created)
 
         documents.create = create
-        assert target.control.create_runs([NewRun("r1", spec.stored(), plan, STATE, None)])
-        assert target.control.load_run("r1") is not None
+        assert target.control.runs.create([NewRun("r1", spec.stored(), plan, STATE, None)])
+        assert target.control.runs.find("r1") is not None
 
 
 @pytest.mark.parametrize("stopped_before", ["manifest.json", "run.json"])
@@ -200,7 +202,7 @@ def test_a_partition_is_copied_again_while_another_process_ends_the_run(
     with closing(dataset.target()) as stopped:
         before_write(stopped._storage, stopped_before, copied_again)
         with suppress(TransientError):
-            stopped.control.finish("r1", run.plan.load.after[0])
+            stopped.control.steps.finish("r1", run.plan.load.after[0])
     run.copy("p0001", numbered(50, 10), number=2)
     run.finish()
     assert dataset.ids() == [*range(10, 20), *range(50, 60)]
@@ -215,7 +217,7 @@ def test_a_kill_during_a_request_to_copy_again(dataset: Dataset) -> None:
     with closing(dataset.target()) as killed:
         before_write(killed._storage, "p0001.json", _die)
         with pytest.raises(KeyboardInterrupt):
-            killed.control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
+            killed.control.recopies.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
     with pytest.raises(TransientError, match="some that are not"):
         run.finish()
     forget(dataset, "r1")
@@ -234,7 +236,7 @@ def test_a_run_starts_over_while_another_process_ends_it(dataset: Dataset) -> No
 
     def started_over() -> None:
         with closing(dataset.target()) as target:
-            target.control.start_over("r1", 1, run.plan.load, STATE, None)
+            target.control.generations.start_over("r1", 1, run.plan.load, STATE, None)
         for index, partition_id in enumerate(("p0001", "p0002")):
             run.copy(partition_id, numbered(50 + index * 10, 10), generation=2)
         run.finish()
@@ -242,7 +244,7 @@ def test_a_run_starts_over_while_another_process_ends_it(dataset: Dataset) -> No
     with closing(dataset.target()) as stopped:
         before_write(stopped._storage, "manifest.json", started_over)
         with pytest.raises(TransientError, match="has restarted run"):
-            stopped.control.finish("r1", run.plan.load.after[0])
+            stopped.control.steps.finish("r1", run.plan.load.after[0])
     assert dataset.ids() == list(range(50, 70))
     assert dataset.stray() == []
 
@@ -252,7 +254,7 @@ def test_a_commit_while_another_process_removes_leftovers(dataset: Dataset) -> N
     run = both_copied(dataset, "r1")
     with closing(dataset.target()) as stopped:
         manifest, clean = run.plan.load.after
-        stopped.control.finish("r1", manifest)
+        stopped.control.steps.finish("r1", manifest)
         uploads: Any = stopped._storage.uploads
         real = uploads.pending
 
@@ -263,7 +265,7 @@ def test_a_commit_while_another_process_removes_leftovers(dataset: Dataset) -> N
 
         uploads.pending = pending
         with pytest.raises(TransientError, match="copying partitions of it again"):
-            stopped.control.finish("r1", clean)
+            stopped.control.steps.finish("r1", clean)
     assert run.committed() == {"p0001": 10, "p0002": 10}
     run.finish()
     assert dataset.ids() == [*range(10, 20), *range(50, 60)]

@@ -10,6 +10,7 @@ import pytest
 from penstock.backends.parquet.storage.uploads import Uploads
 from penstock.errors import TargetChanged
 
+from ...control_calls import check_target
 from ...covering import each_value
 from .parquet_datasets import Dataset, Run, numbered
 
@@ -24,7 +25,7 @@ def first_half(dataset: Dataset, mode: str) -> tuple[Run, str]:
 
 def check(dataset: Dataset, run_id: str) -> None:
     with closing(dataset.target()) as target:
-        target.control.check_target(run_id)
+        check_target(target.control, run_id)
 
 
 CHANGES: dict[str, Callable[[Uploads, str], None]] = {

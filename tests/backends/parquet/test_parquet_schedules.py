@@ -28,6 +28,7 @@ from penstock.errors import PermanentError, PlanningError, TargetChanged
 from penstock.model.extents import Bound, Key, KeyRange
 from penstock.model.plans import Partition
 
+from ...control_calls import check_target, prepare
 from .. import schedules
 from ..schedules import Schedule, again_and_again, seeds
 from .parquet_datasets import STATE, TABLE, Dataset, Run, numbered
@@ -77,28 +78,30 @@ class Load:
         """
         with closing(self.run.dataset.target()) as target:
             control, plan = target.control, self.run.plan
-            row = control.load_run(self.id)
+            row = control.runs.find(self.id)
             assert row is not None
             generation = row.generation
-            if restart and len(control.committed(self.id)) < len(self.partitions):
-                generation = control.start_over(self.id, generation, plan.load, STATE, None)
+            if restart and len(control.commits.of([self.id])[self.id]) < len(self.partitions):
+                generation = control.generations.start_over(
+                    self.id, generation, plan.load, STATE, None
+                )
             if request:
-                control.forget(self.id, only, request, rows_of=TABLE, patience=0)
-            if not control.prepare(self.id, plan.load):
-                control.check_target(self.id)
-            done = {record.partition_id for record in control.committed(self.id)}
+                control.recopies.forget(self.id, only, request, rows_of=TABLE, patience=0)
+            if not prepare(control, self.id, plan.load):
+                check_target(control, self.id)
+            done = {record.partition_id for record in control.commits.of([self.id])[self.id]}
             for partition_id in only or self.partitions:
                 if partition_id not in done:
                     again_and_again(partial(self.copy, partition_id, generation))
-            if len(control.committed(self.id)) < len(self.partitions):
+            if len(control.commits.of([self.id])[self.id]) < len(self.partitions):
                 return "partial"
             if finish:
                 for step in sorted(plan.load.after, key=lambda step: step.rank):
-                    again_and_again(partial(control.finish, self.id, step))
-                if len(control.steps_done(self.id)) < len(plan.load.after):
+                    again_and_again(partial(control.steps.finish, self.id, step))
+                if len(control.steps.done([self.id])[self.id]) < len(plan.load.after):
                     return "partial"
-                control.check_target(self.id)
-                control.set_statuses({self.id: ("done", [])})
+                check_target(control, self.id)
+                control.runs.set_statuses({self.id: ("done", [])})
             return "done"
 
 
@@ -122,7 +125,7 @@ class Trial(schedules.Trial[Load]):
         """Plan a run without executing it."""
         with closing(self.dataset.target()) as target:
             spec, plan = self.dataset.plan(target, run_id, mode, **self.options, **options)
-            assert target.control.create_runs([NewRun(run_id, spec.stored(), plan, STATE, None)])
+            assert target.control.runs.create([NewRun(run_id, spec.stored(), plan, STATE, None)])
         load = Load(Run(self.dataset, run_id, spec, plan), mode, first, rows)
         self.loads.append(load)
         return load
@@ -321,7 +324,7 @@ def in_series(trial: Trial) -> None:
             with suppress(PermanentError):  # the other run has loaded it
                 load.execute([partition_id], finish=False)
     with closing(trial.dataset.target()) as target:
-        assert sorted(target.control.committed_in_series("s")) == ["k1", "k2", "k3", "k4"]
+        assert sorted(target.control.commits.in_series("s")) == ["k1", "k2", "k3", "k4"]
     found = Counter(
         each for path in trial.dataset.data() for each in ids_of(trial.dataset.root / path)
     )

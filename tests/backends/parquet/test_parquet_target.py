@@ -17,7 +17,8 @@ from penstock.errors import Superseded, TargetChanged
 from penstock.model.extents import Bound, Key, KeyRange, Whole
 from penstock.model.plans import Partition
 
-from .parquet_datasets import SCHEMA, STATE, TABLE, numbered
+from ...control_calls import prepare
+from .parquet_datasets import SCHEMA, STATE, TABLE, hooks_of, numbered
 
 if TYPE_CHECKING:
     from penstock.backends.roll_forward.runs import RunDocument
@@ -151,8 +152,8 @@ def test_an_attempt_wakes_up_after_the_run_started_over(dataset: Dataset) -> Non
         assert stopped.begin()
         stopped.write(numbered(0, 10))
         with closing(dataset.target()) as target:
-            assert target.control.start_over("r1", 1, run.plan.load, STATE, None) == 2
-            assert target.control.committed("r1") == ()
+            assert target.control.generations.start_over("r1", 1, run.plan.load, STATE, None) == 2
+            assert target.control.commits.of(["r1"])["r1"] == ()
         assert dataset.data() == []
         with pytest.raises(TransientError, match="was written by another process"):
             stopped.commit(stopped.end())
@@ -174,22 +175,23 @@ def test_an_attempt_commits_while_the_run_starts_over(dataset: Dataset) -> None:
         assert old.begin()
         old.write(numbered(50, 10))
         with closing(dataset.target()) as target:
-            real = target.control.runs.carry_out
+            hooks = hooks_of(target)
+            real = hooks.runs.carry_out
 
             def carry_out(run_id: str, run: RunDocument) -> None:
                 if run.generation == 2:
                     _die()
                 real(run_id, run)
 
-            target.control.runs.carry_out = carry_out  # type: ignore[method-assign]
+            hooks.runs.carry_out = carry_out  # type: ignore[method-assign]
             with pytest.raises(KeyboardInterrupt):
-                target.control.start_over("r1", 1, run.plan.load, STATE, None)
+                target.control.generations.start_over("r1", 1, run.plan.load, STATE, None)
         old.commit(old.end())
     assert len(dataset.data()) == 1
     with closing(dataset.target()) as target:
-        assert target.control.committed("r1") == ()
-        assert target.control.prepare("r1", run.plan.load)
-        assert not target.control.prepare("r1", run.plan.load)
+        assert target.control.commits.of(["r1"])["r1"] == ()
+        assert prepare(target.control, "r1", run.plan.load)
+        assert not prepare(target.control, "r1", run.plan.load)
     assert dataset.data() == []
     for index, partition_id in enumerate(("p0001", "p0002")):
         assert run.copy(partition_id, numbered(index * 10, 10), generation=2)
@@ -232,7 +234,7 @@ def test_a_run_replaces_everything(dataset: Dataset, mode: str) -> None:
         run.copy(partition.id, numbered(100, 3))
     assert set(old) <= set(dataset.data()) or emptied
     with closing(dataset.target()) as target:  # as a retry of the preparation does
-        assert not target.control.prepare("r2", run.plan.load)
+        assert not prepare(target.control, "r2", run.plan.load)
     run.finish()
     assert dataset.ids() == [100, 100, 101, 101, 102, 102]
     assert dataset.stray() == []
@@ -244,10 +246,10 @@ def test_a_run_truncates_once_and_keeps_its_own_files(dataset: Dataset) -> None:
     run.copy("p0001", numbered(100, 3))
     with closing(dataset.target()) as target:
         # Another process wakes up in the middle of the first step.
-        row = target.control.load_run("r2")
+        row = target.control.runs.find("r2")
         assert row is not None
         for step in run.plan.load.before:
-            target.control.do(row, step)
+            hooks_of(target).do(row, step)
     assert dataset.ids() == [100, 101, 102]
 
 
@@ -306,11 +308,11 @@ def test_two_concurrent_runs_into_one_folder(dataset: Dataset) -> None:
             if name == "manifest.json" and not calls:
                 calls.append(name)
                 # Between the first process's read of the manifest and its write.
-                other.control.finish("r2", second.plan.load.after[0])
+                other.control.steps.finish("r2", second.plan.load.after[0])
             return real(name, content, version)
 
         one._storage.documents.replace = late
-        one.control.finish("r1", first.plan.load.after[0])
+        one.control.steps.finish("r1", first.plan.load.after[0])
         assert calls
     first.finish()
     second.finish()
@@ -324,9 +326,9 @@ def test_a_kill_in_the_last_steps(dataset: Dataset) -> None:
     for partition in run.plan.partitions:
         run.copy(partition.id, numbered(100, 3))
     with closing(dataset.target()) as target:
-        target.control.runs.write = lambda *_: _die()  # type: ignore[method-assign]
+        hooks_of(target).runs.write = lambda *_: _die()  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
-            target.control.finish("r2", run.plan.load.after[0])
+            target.control.steps.finish("r2", run.plan.load.after[0])
     run.finish()
     assert dataset.ids() == [100, 100, 101, 101, 102, 102]
     assert dataset.stray() == []
@@ -349,19 +351,22 @@ def test_a_partition_is_copied_again(dataset: Dataset) -> None:
     run = dataset.load("r1")
     with closing(dataset.target()) as target:
         control = target.control
-        control.check_recopy("r1")
+        control.recopies.check("r1")
         for _ in range(2):  # a repeated request changes nothing
-            forgotten = control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
+            forgotten = control.recopies.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
             assert forgotten <= {"p0001"}
-        assert control.recopied_partitions("r1", "again") == {"p0001"}
-        assert [r.partition_id for r in control.committed("r1")] == ["p0002"]
-        assert control.steps_done("r1") == frozenset()
+        assert control.recopies.of("r1", "again") == {"p0001"}
+        assert [r.partition_id for r in control.commits.of(["r1"])["r1"]] == ["p0002"]
+        assert control.steps.done(["r1"])["r1"] == frozenset()
     # The old rows remain until the new ones are committed.
     assert dataset.ids() == list(range(20))
     run.copy("p0001", numbered(50, 5), number=2)
     assert dataset.ids() == [*range(10, 20), *range(50, 55)]
     with closing(dataset.target()) as target:
-        assert control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0) == frozenset()
+        assert (
+            control.recopies.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
+            == frozenset()
+        )
     run.finish()
     assert dataset.ids() == [*range(10, 20), *range(50, 55)]
     assert dataset.stray() == []
@@ -373,7 +378,7 @@ def test_an_older_attempt_cannot_undo_a_request_to_copy_again(dataset: Dataset) 
         assert old.begin()
         old.write(numbered(0, 10))
         with closing(dataset.target()) as target:
-            target.control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
+            target.control.recopies.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
         with pytest.raises(TransientError):
             old.commit(old.end())
     assert run.copy("p0001", numbered(50, 5), number=2)
@@ -384,7 +389,7 @@ def test_an_older_attempt_cannot_undo_a_request_to_copy_again(dataset: Dataset) 
 def test_a_kill_while_a_partition_is_copied_again(dataset: Dataset, at: str) -> None:
     run = dataset.load("r1")
     with closing(dataset.target()) as target:
-        target.control.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
+        target.control.recopies.forget("r1", ["p0001"], "again", rows_of=TABLE, patience=0)
     run.killed("p0001", 50, 5, at)
     assert not run.copy("p0001", numbered(50, 5), number=3)
     run.finish()
@@ -408,13 +413,13 @@ def test_a_series_loads_each_partition_once(dataset: Dataset) -> None:
     with pytest.raises(PermanentError, match="p0002 has already been loaded by run r2"):
         first.copy("p0002", numbered(10, 10), number=2)
     with closing(dataset.target()) as target:
-        loaded = target.control.committed_in_series("daily")
+        loaded = target.control.commits.in_series("daily")
         assert {name: run_id for name, (run_id, _) in loaded.items()} == {
             "p0001": "r1",
             "p0002": "r2",
         }
         assert loaded["p0001"][1].rows == 10
-        assert target.control.committed_in_series("weekly") == {}
+        assert target.control.commits.in_series("weekly") == {}
     assert dataset.ids() == list(range(20))
 
 
@@ -492,25 +497,25 @@ def test_files_are_split_at_row_groups(dataset: Dataset) -> None:
 
 def test_state_of_a_run(dataset: Dataset) -> None:
     with closing(dataset.target()) as target:
-        assert target.control.load_run("r1") is None
-        assert target.control.outlook("r1") is None
-        assert not target.control.release_snapshot("r1")
+        assert target.control.runs.find("r1") is None
+        assert target.control.runs.outlook("r1") is None
+        assert not target.control.runs.release_snapshot("r1")
     run = dataset.create("r1")
     run.copy("p0001", numbered(0, 10))
     with closing(dataset.target()) as target:
         control = target.control
-        found = control.load_run("r1")
+        found = control.runs.find("r1")
         assert found is not None
         assert found.plan.fingerprint == run.plan.fingerprint
         assert (found.status, found.generation, found.prepared_at is None) == ("running", 1, False)
-        outlook = control.outlook("r1")
+        outlook = control.runs.outlook("r1")
         assert outlook is not None
         assert (outlook.pending, outlook.released) == (1, False)
-        assert control.release_snapshot("r1")
-        assert control.load_run("r1").released_at  # type: ignore[union-attr]
-        assert control.require_snapshot("r1")
-        control.set_statuses({"r1": ("failed", [{"label": "p"}])})
-        found = control.load_run("r1")
+        assert control.runs.release_snapshot("r1")
+        assert control.runs.find("r1").released_at  # type: ignore[union-attr]
+        assert control.runs.require_snapshot("r1")
+        control.runs.set_statuses({"r1": ("failed", [{"label": "p"}])})
+        found = control.runs.find("r1")
         assert found is not None
         assert (found.status, found.failures, found.released_at) == (
             "failed",
@@ -518,9 +523,9 @@ def test_state_of_a_run(dataset: Dataset) -> None:
             None,
         )
         with pytest.raises(TransientError, match="expected every partition to be committed"):
-            control.finish("r1", run.plan.load.after[0])
-        assert control.running_attempts("r1") == ()
-        assert not control.create_runs([NewRun("r1", run.spec.stored(), run.plan, STATE, None)])
+            control.steps.finish("r1", run.plan.load.after[0])
+        assert control.presence.running_attempts("r1") == ()
+        assert not control.runs.create([NewRun("r1", run.spec.stored(), run.plan, STATE, None)])
     (document,) = [name for name in dataset.names() if name.startswith("_penstock/runs/r1/plan")]
     assert document
 
@@ -565,10 +570,14 @@ def test_rows_are_compared_by_partition(dataset: Dataset) -> None:
     other = dataset.create("r2", chooses_partitions=True, schema=schema)
     other.copy("p0001", rows(0, 10))
     with closing(dataset.target()) as target:
-        records = target.control.committed("r1")
+        records = target.control.commits.of(["r1"])["r1"]
         mine = target.checksums(TABLE, None, records, run.plan.pairs, digest_others=True)
         theirs = target.checksums(
-            TABLE, None, target.control.committed("r2"), run.plan.pairs, digest_others=False
+            TABLE,
+            None,
+            target.control.commits.of(["r2"])["r2"],
+            run.plan.pairs,
+            digest_others=False,
         )
         assert mine is not None
         assert theirs is not None

@@ -37,9 +37,9 @@ def prepared(pair: Pair) -> None:
     target = PostgresTarget(pair.target.url, "penstock")
     try:
         target.control.create()
-        if target.control.load_run("r1") is None:
+        if target.control.runs.find("r1") is None:
             plan = PartitionPlan("whole", (), (WHOLE,), (), (), "arrow", LoadPlan(T))
-            target.control.create_runs([NewRun("r1", {}, plan, STATE, None)])
+            target.control.runs.create([NewRun("r1", {}, plan, STATE, None)])
     finally:
         target.close()
     pair.target.run("TRUNCATE penstock.commit_record")

@@ -22,7 +22,7 @@ def test_a_session_with_cached_catalog_entries(target_url: str) -> None:
         # As a rehearsal does; a session's first statement of this kind opens a table of the
         # catalog.
         target._connection.execute("CREATE TEMPORARY TABLE rehearsed (n int)")
-        assert target.control.load_run("any") is None  # it caches that there is no schema
+        assert target.control.runs.find("any") is None  # it caches that there is no schema
         other.execute("SELECT pg_advisory_xact_lock(%s)", [CREATE_LOCK])
 
         def create() -> None:

@@ -13,7 +13,7 @@ import pytest
 import penstock
 from penstock import CopySpec, NoHolder, SnapshotLost, SpecMismatch, UsageError
 from penstock.backends.api.execution.control import NewRun
-from penstock.backends.postgresql.control import ControlTables
+from penstock.backends.postgresql.control import PostgresRunRecords
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.events import Committed, Event, Finished, SnapshotChanged, Verified, Warned
 from penstock.model.extents import BlockRange
@@ -86,14 +86,14 @@ def test_two_copies_create_the_run_at_once(pair: Pair, monkeypatch: pytest.Monke
     pair.target.run("CREATE TABLE t (id int)")
     spec = CopySpec(source=pair.source.url, target=pair.target.url, table="public.t", run_id=RUN)
     others: list[Event] = []
-    real = ControlTables.create_runs
+    real = PostgresRunRecords.create
 
-    def late(self: ControlTables, runs: Sequence[NewRun]) -> frozenset[str]:
+    def late(self: PostgresRunRecords, runs: Sequence[NewRun]) -> frozenset[str]:
         monkeypatch.undo()
         others.extend(penstock.copy(spec))
         return real(self, runs)
 
-    monkeypatch.setattr(ControlTables, "create_runs", late)
+    monkeypatch.setattr(PostgresRunRecords, "create", late)
     mine = list(penstock.copy(spec))
     last = [events[-1] for events in (others, mine)]
     assert [(end.status, end.attempts) for end in last if isinstance(end, Finished)] == [

@@ -16,6 +16,7 @@ from penstock.errors import MissingTarget, PenstockError, PlanningError
 from penstock.events import Finished
 from penstock.planning.asking.catalogs import Catalogs
 
+from ...control_calls import prepare
 from ...faults.cli import PATIENCE, eventually
 
 if TYPE_CHECKING:
@@ -255,13 +256,13 @@ def test_another_session_creates_it_first(
     filled.target.run(f"CREATE TABLE dw.t {definition}")
     before = filled.target.value("SELECT 'dw.t'::regclass::oid")
     with closing(PostgresTarget(filled.target.url, "penstock")) as target:
-        run = target.control.load_run("day0")
+        run = target.control.runs.find("day0")
         assert run is not None
         if message is None:
-            assert target.control.prepare("day0", run.plan.load)
+            assert prepare(target.control, "day0", run.plan.load)
         else:
             with pytest.raises(PenstockError, match="created by another session") as caught:
-                target.control.prepare("day0", run.plan.load)
+                prepare(target.control, "day0", run.plan.load)
             assert message in str(caught.value)
     assert filled.target.value("SELECT 'dw.t'::regclass::oid") == before
     assert filled.target.count("dw.t") == (1 if "AS SELECT" in definition else 0)

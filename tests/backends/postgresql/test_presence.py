@@ -17,6 +17,8 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import TargetBusy
 from penstock.model.tables import TableRef
 
+from ...control_calls import enter
+
 ENTERING = """
 import sys
 from penstock.backends.api.registry import find_backend
@@ -24,7 +26,7 @@ from penstock.model.tables import TableRef
 backend, _ = find_backend(sys.argv[1], "--target")
 target = backend.target(sys.argv[1], "penstock")
 target.control.create()
-target.control.enter(sys.argv[2], TableRef("main", "t"), lambda others: None)
+target.control.presence.enter({sys.argv[2]: TableRef("main", "t")}, lambda run_id, others: None)
 print("in", flush=True)
 sys.stdin.read()
 target.close()
@@ -46,7 +48,7 @@ def visible_executions(url: str, run_id: str = "mine", table: str = "t") -> list
     """Return the other executions that are visible."""
     found: list[str] = []
     with closing(opened(url)) as target:
-        target.control.enter(run_id, TableRef("main", table), found.extend)
+        enter(target.control, run_id, TableRef("main", table), found.extend)
     return found
 
 
@@ -92,9 +94,9 @@ def test_a_refused_execution_is_not_visible(url: str) -> None:
 
     with closing(opened(url)) as target:
         with pytest.raises(TargetBusy):
-            target.control.enter("a", TableRef("main", "t"), check)
+            enter(target.control, "a", TableRef("main", "t"), check)
         assert visible_executions(url) == []
-        target.control.enter("a", TableRef("main", "t"), lambda _: None)
-        target.control.enter("a", TableRef("main", "t"), lambda _: None)
+        enter(target.control, "a", TableRef("main", "t"), lambda _: None)
+        enter(target.control, "a", TableRef("main", "t"), lambda _: None)
         assert visible_executions(url) == ["a"]
     assert visible_executions(url) == []

@@ -457,9 +457,9 @@ def test_two_nights_at_once_lose_nothing(items: Ends) -> None:
 
 DYING = """
 import os, signal, sys
-from penstock.backends.sql.loads import loaded_runs
+from penstock.backends.sql.loads import merged_nights
 from penstock.backends.sql.loads.night import DROP
-from penstock.backends.sql.server.runs import ServerRuns
+from penstock.backends.sql.server.load_hooks import ServerLoadHooks
 from penstock.cli.main import main
 from penstock.run.state import RunState
 
@@ -468,11 +468,11 @@ def die(*_):
 
 moment = sys.argv.pop(1)
 if moment == "before":
-    merge = loaded_runs.merge
-    loaded_runs.merge = lambda *given: (merge(*given), die())
+    merge = merged_nights.merge
+    merged_nights.merge = lambda *given: (merge(*given), die())
 elif moment == "before the stage is dropped":
-    do = ServerRuns.do
-    ServerRuns.do = lambda runs, run, step: die() if step.id == DROP else do(runs, run, step)
+    do = ServerLoadHooks.do
+    ServerLoadHooks.do = lambda runs, run, step: die() if step.id == DROP else do(runs, run, step)
 else:
     RunState.merged_event = die
 main()

@@ -21,6 +21,10 @@ FOLDER = "PENSTOCK_KILLING"
 PREFIX = "dying+"
 MID_STREAM = "reader.read before the end"
 # Methods that return an object of the backend whose calls have moments as well.
+COLLABORATORS = {
+    *("commits", "generations", "journals", "nights", "presence", "recopies", "runs", "steps"),
+    *("tables", "watermarks"),
+}
 PARTS = {"documents", "open_stage", "open_stream", "reading", "store", "writing"}
 _partition = ""
 """The partition that this worker is copying."""
@@ -60,6 +64,8 @@ class Watched:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
+        if name in COLLABORATORS:
+            return Watched(found, f"{self._name}.{name}")
         if not callable(found):
             return found
 

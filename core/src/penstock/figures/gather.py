@@ -67,7 +67,7 @@ def report_of(
     look = _Look(control, target, has_indexes, at_work)
     if runs := look.at_runs([run_id]):
         return runs[0]
-    journals = control.journals_of([run_id])[run_id]
+    journals = control.journals.of([run_id])[run_id]
     if not journals:
         return None
     tables = list(dict.fromkeys(name for journal in journals for name in journal.runs))
@@ -93,11 +93,11 @@ class _Look:
     def at_runs(self, run_ids: Sequence[str]) -> list[RunReport]:
         """Return the reports of the runs that exist."""
         control = self.control
-        stored = control.load_runs(run_ids)
+        stored = control.runs.load(run_ids)
         runs = [stored[run_id] for run_id in run_ids if run_id in stored]
         if not runs:
             return []
-        records, journals = control.committed_of(run_ids), control.journals_of(run_ids)
+        records, journals = control.commits.of(run_ids), control.journals.of(run_ids)
         return [
             self._at_run(run, records.get(run.run_id, ()), journals.get(run.run_id, ()))
             for run in runs

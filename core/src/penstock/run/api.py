@@ -178,7 +178,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         target.control.patience = spec.patience
-        run = target.control.load_run(spec.run_id) if spec.run_id else None
+        run = target.control.runs.find(spec.run_id) if spec.run_id else None
         if run is None:
             started = time.monotonic()
             ends.check_supported(spec)
@@ -214,7 +214,7 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                 control = target.control
                 control.create()
                 new = NewRun(run_id, spec.stored(), run_plan, view.state, view.snapshot)
-                if control.create_runs([new]):
+                if control.runs.create([new]):
                     yield from events
                     with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
                         state = RunState(spec, run_id, ends=ends, link=link, view=view)
@@ -269,7 +269,7 @@ def create(
     with closing(ends.open_target(spec.control_schema)) as target:
         target.control.patience = spec.patience
         run_id = spec.run_id or new_run_id()
-        run = target.control.load_run(run_id)
+        run = target.control.runs.find(run_id)
         renewed = _renewed(spec, run, target.control) if renew and run is not None else ""
         if run is None or renewed:
             spec, reasons = _resolve_tables(spec, ends, target)
@@ -286,9 +286,9 @@ def create(
             target.control.create()
             new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
             if run is None:
-                target.control.create_runs([new])
+                target.control.runs.create([new])
             else:
-                target.control.replan(new, run.generation)
+                target.control.generations.replan(new, run.generation)
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
@@ -487,7 +487,7 @@ def statuses(
     results = []
     with closing(backend.target(url, control_schema)) as catalog:
         for run_id in run_ids:
-            run = catalog.control.load_run(run_id)
+            run = catalog.control.runs.find(run_id)
             if run is not None:
                 target_columns = _target_columns(catalog, run) if columns else ()
                 results.append(replace(_status(catalog, run), target_columns=target_columns))
@@ -518,7 +518,7 @@ def committed_in_series(
     check_series(series)
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        return catalog.control.committed_in_series(series)
+        return catalog.control.commits.in_series(series)
 
 
 def control_ddl(target: str | None = None, control_schema: str = "penstock") -> str:
@@ -583,9 +583,9 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     head = RunHead(run_id, run.status, run.created_at, run.finished_at)
     return RunStatus(
         run,
-        control.committed(run_id),
-        control.running_attempts(run_id),
-        control.steps_done(run_id),
+        control.commits.of([run_id])[run_id],
+        control.presence.running_attempts(run_id),
+        control.steps.done([run_id])[run_id],
         night=_night(control, run),
         at_work=is_at_work(control, head, spec),
         unrestored=missing_foreign_keys(control, [run])[run_id],
@@ -596,7 +596,7 @@ def _night(control: ControlStore, run: RunRow) -> NightStatus | None:
     night = run.plan.night
     if night is None:
         return None
-    return night_status(run.run_id, night, run.snapshots, control.watermark_history(night.name))
+    return night_status(run.run_id, night, run.snapshots, control.watermarks.history(night.name))
 
 
 def _continue_run(

@@ -186,8 +186,8 @@ def resume_all(
     requests = []
     with closing(ends.open_target(control_schema)) as catalog:
         control = catalog.control
-        heads = [head for head in control.heads() if head.run_id.startswith(f"{batch_id}-")]
-        for line in control.lines(heads):
+        heads = [head for head in control.runs.heads() if head.run_id.startswith(f"{batch_id}-")]
+        for line in control.runs.lines(heads):
             run_id = line.head.run_id
             with reading_run(run_id):
                 spec = CopySpec.from_stored(line.spec, source, target)
@@ -309,7 +309,7 @@ class _Batch:
             requests, self._not_copied = self._find(self._source, self._target)
         if requests:
             self._link.set_patience(requests[0].spec.patience)
-        stored = self._target.control.load_runs([request.run_id for request in requests])
+        stored = self._target.control.runs.load([request.run_id for request in requests])
         requests = self._renew(requests, stored)
         with describing(self._source, [request.spec.relation for request in requests]):
             prefetch(self._source)
@@ -605,7 +605,7 @@ class _Batch:
 
     def _stored(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
         """Return stored runs, without those that are still to be planned again."""
-        stored = self._target.control.load_runs(run_ids)
+        stored = self._target.control.runs.load(run_ids)
         return {
             run_id: run
             for run_id, run in stored.items()
@@ -619,7 +619,7 @@ class _Batch:
         control, specs = self._target.control, {run.run_id: run.spec for run in window}
         if not stored:
             return {}
-        complete = complete_runs(stored, control.committed_of(list(stored)))
+        complete = complete_runs(stored, control.commits.of(list(stored)))
         return find_losses({name: (specs[name], run) for name, run in complete.items()}, control)
 
     def _create_all(
@@ -640,13 +640,13 @@ class _Batch:
         ]
         again = [row for row in rows if row.run_id in self._renewed]
         for row in again:
-            self._target.control.replan(row, self._renewed[row.run_id].generation)
+            self._target.control.generations.replan(row, self._renewed[row.run_id].generation)
         for each in planned:
             if each.run.run_id in self._renewed:
                 each.run.view.generation = self._renewed[each.run.run_id].generation + 1
         rows = [row for row in rows if row.run_id not in self._renewed]
         created = frozenset(row.run_id for row in again)
-        created |= self._target.control.create_runs(rows) if rows else frozenset()
+        created |= self._target.control.runs.create(rows) if rows else frozenset()
         for each in planned:
             if each.run.run_id in created:
                 each.run.begin(each.plan, is_new=True)
@@ -671,7 +671,7 @@ class _Batch:
                 yield from self._execution.attempt(run, run.replace_view)
 
     def _continue_stored(self, run: RunState) -> Iterator[Event]:
-        stored = self._target.control.load_run(run.run_id)
+        stored = self._target.control.runs.find(run.run_id)
         assert stored is not None, "could not be created"
         yield from self._continue_run(run, stored)
 

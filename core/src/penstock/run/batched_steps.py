@@ -113,7 +113,7 @@ class BatchedSteps:
                 while not self._ended.is_set():
                     group = self._groups.get_nowait()
                     started = time.monotonic()
-                    done = catalog.control.finish_all(group)
+                    done = catalog.control.steps.finish_together(group)
                     self._over.put((group, done, time.monotonic() - started))
         except (queue.Empty, PenstockError):
             return  # each step reports its own error when it is done alone

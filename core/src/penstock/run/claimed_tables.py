@@ -51,7 +51,7 @@ def check_claims(runs: Sequence[RunState], link: ControlLink) -> dict[str, Penst
     replacing = [run for run in runs if run.replaces_table]
     if not replacing:
         return {}
-    begun = link.call(lambda control: control.begun_runs())
+    begun = link.call(lambda control: control.runs.begun())
     prepared = {each.run_id for each in begun}
     claimed = [each for each in begun if each.spec.get("claim")]
     failed: dict[str, PenstockError] = {}
@@ -72,12 +72,12 @@ def _conflict(run: RunState, other: BegunRun, link: ControlLink) -> TargetBusy |
     theirs = CopySpec.from_stored(other.spec, "", "")
     if not run.loads_table_of(theirs):
         return None
-    records = link.call(lambda control: control.committed(other.run_id))
+    records = link.call(lambda control: control.commits.of([other.run_id])[other.run_id])
     age = _age(max([other.since, *(record.committed_at for record in records)]))
     if age > run.spec.stale_after:
         return None
     if is_given_up(claim):
-        link.call(lambda control: control.set_statuses({other.run_id: (GIVEN_UP, ())}))
+        link.call(lambda control: control.runs.set_statuses({other.run_id: (GIVEN_UP, ())}))
         return None
     rows = sum(record.rows for record in records)
     idle, stale = duration_text(round(age)), duration_text(run.spec.stale_after)

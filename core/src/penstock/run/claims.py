@@ -25,7 +25,10 @@ def enter(spec: CopySpec, run_id: str, plan: PartitionPlan, control: ControlStor
         Overtaken: another night has ended since this one was planned.
         TargetBusy: another run is already writing these rows.
     """
-    control.enter(run_id, spec.target_ref, collision_check(spec, plan, control))
+    check = collision_check(spec, plan, control)
+    failed = control.presence.enter({run_id: spec.target_ref}, lambda _, others: check(others))
+    for error in failed.values():
+        raise error
     check_not_overtaken(run_id, plan, control)
 
 
@@ -40,15 +43,15 @@ def check_not_overtaken(run_id: str, plan: PartitionPlan, control: ControlStore)
     Raises:
         Overtaken: another night has ended since this one was planned.
     """
-    if plan.night is not None and plan.load.night_step not in control.steps_done(run_id):
+    if plan.night is not None and plan.load.night_step not in control.steps.done([run_id])[run_id]:
         name = plan.night.name
-        check_epoch(run_id, plan.night, control.latest_watermarks([name]).get(name))
+        check_epoch(run_id, plan.night, control.watermarks.latest([name]).get(name))
 
 
 def collision_check(
     spec: CopySpec, plan: PartitionPlan, control: ControlStore
 ) -> Callable[[Sequence[str]], None]:
-    """Return the check for `ControlStore.enter`.
+    """Return the check for `Presence.enter`.
 
     It raises `TargetBusy` if another run on the table would change the same rows.
 
@@ -60,7 +63,7 @@ def collision_check(
 
     def check(run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
-            run = control.load_run(run_id)
+            run = control.runs.find(run_id)
             if run is None:
                 # Its control tables are elsewhere: only its presence is known.
                 if spec.load_mode.starts_empty:

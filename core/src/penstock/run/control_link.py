@@ -104,27 +104,22 @@ class ControlLink:
         # An abandoned thread must not register as one that executes the run.
         return is_of_the_connection(error) and not self._closed
 
-    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        """Register this process as executing the run, and again after each reconnect.
-
-        Args:
-            run_id: the id of the run.
-            table: the target's table.
-            check: gets the ids of other runs on the table, and raises if one is in the way.
-
-        Raises:
-            TargetBusy: as `check` raises it.
-        """
-        self.call(lambda control: control.enter(run_id, table, check))
-        self._entered[run_id] = table
-
     def enter_all(
         self,
         tables: Mapping[str, TableRef],
         check: Callable[[str, Sequence[str]], None],
     ) -> Mapping[str, PenstockError]:
-        """Call `enter` for many runs. Return what blocks a run, by run."""
-        failed = self.call(lambda control: control.enter_all(tables, check))
+        """Register this process as executing runs, and again after each reconnect.
+
+        Args:
+            tables: the target's tables, by run.
+            check: gets the id of a run and those of other runs on its table, and raises
+                `TargetBusy` if one is in the way.
+
+        Returns:
+            the errors that `check` raised, by run.
+        """
+        failed = self.call(lambda control: control.presence.enter(tables, check))
         self._entered |= {run: table for run, table in tables.items() if run not in failed}
         return failed
 
@@ -132,7 +127,7 @@ class ControlLink:
         """Record that this process needs nothing more from these runs."""
         entered = {run: self._entered.pop(run) for run in run_ids if run in self._entered}
         with contextlib.suppress(PenstockError):
-            self.catalog.control.leave_all(entered)
+            self.catalog.control.presence.leave(entered)
 
     def is_committed(self, run_id: str, partition_id: str) -> bool:
         """Whether the target has the partition's commit record; False if it does not answer.
@@ -140,7 +135,7 @@ class ControlLink:
         It is asked only once: the next attempt asks again.
         """
         try:
-            records = self.catalog.control.committed(run_id)
+            records = self.catalog.control.commits.of([run_id])[run_id]
         except TransientError:
             self.drop()
             return False
@@ -159,7 +154,7 @@ class ControlLink:
             if self._closed:
                 return
             self._reconnected = self.reconnect()
-            self._reconnected.control.enter_all(self._entered, _allow)
+            self._reconnected.control.presence.enter(self._entered, _allow)
 
     def close(self) -> None:
         """Close the session, unless it is the caller's."""

@@ -56,7 +56,7 @@ def find_deleted(
     if not merging:
         return {}
     load_records(merging, link)
-    done = link.call(lambda control: control.steps_done_of([run.run_id for run in merging]))
+    done = link.call(lambda control: control.steps.done([run.run_id for run in merging]))
     finding: dict[RunState, Step] = {}
     checked: list[RunState] = []
     for run in merging:
@@ -127,7 +127,7 @@ class _Search:
     def _find(self, run: RunState) -> DeletedRows:
         from penstock.verification.deleted_rows import find_deleted  # noqa: PLC0415 - seldom
 
-        stored = self._link.call(lambda control: control.load_run(run.run_id))
+        stored = self._link.call(lambda control: control.runs.find(run.run_id))
         snapshot = run.view.snapshot
         assert stored is not None and snapshot is not None
         if self._source is None:

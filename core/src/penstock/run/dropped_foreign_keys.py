@@ -26,8 +26,8 @@ def missing_foreign_keys(
     keys: dict[str, tuple[NotCopied, ...]] = dict.fromkeys((run.run_id for run in runs), ())
     if not dropping:
         return keys
-    done = control.steps_done_of([run.run_id for run in dropping])
-    pending = control.pending_steps(list(dict.fromkeys(run.plan.load.table for run in dropping)))
+    done = control.steps.done([run.run_id for run in dropping])
+    pending = control.steps.pending(list(dict.fromkeys(run.plan.load.table for run in dropping)))
     for run in dropping:
         missing = {
             (step.instead.table, step.instead.name)
@@ -54,6 +54,6 @@ def unrestored_of(
     """
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
-        stored = catalog.control.load_runs(run_ids)
+        stored = catalog.control.runs.load(run_ids)
         by_run = missing_foreign_keys(catalog.control, list(stored.values()))
     return tuple(item for run_id in run_ids for item in by_run.get(run_id, ()))

@@ -475,7 +475,7 @@ class Execution:
         while error is None and attempts:
             attempts -= 1
             try:
-                self._link.call(lambda control: control.merge_all(ids))
+                self._link.call(lambda control: control.nights.merge(ids))
             except PenstockError as found:
                 if (
                     not found.transient
@@ -499,7 +499,9 @@ class Execution:
         load_records(runs, self._link)
         marks = marks_of(runs, self._link)
         try:
-            self._link.call(lambda control: control.drop_overtaken([run.run_id for run in runs]))
+            self._link.call(
+                lambda control: control.nights.drop_overtaken([run.run_id for run in runs])
+            )
         except Interrupted:
             raise
         except PenstockError:
@@ -562,7 +564,7 @@ class Execution:
         """Store the status of the runs, and report it."""
         load_records(runs, self._link)
         run_ids = [run.run_id for run in runs if run.awaits_last_look]
-        changed = self._link.call(lambda control: control.check_targets(run_ids)) if run_ids else {}
+        changed = self._link.call(lambda control: control.tables.check(run_ids)) if run_ids else {}
         due = steps_due([run for run in runs if not run.finishes], self._link)
         statuses = {
             run: run.judge(due.get(run.run_id, ()), changed.get(run.run_id)) for run in runs

@@ -128,7 +128,7 @@ class FinalSteps:
                     if catalog is None:
                         catalog = self._open_catalog()
                         self._catalogs.add(catalog)
-                    catalog.control.finish(task.run_id, task.step)
+                    catalog.control.steps.finish(task.run_id, task.step)
                 except PenstockError as error:
                     self._forget(catalog)
                     catalog = None

@@ -79,7 +79,7 @@ def find_losses(
     for run_id in ids:
         with reading_run(run_id):
             mode_of(runs[run_id][1].spec)
-    return control.losses(ids, counted=True) if ids else {}
+    return control.tables.losses(ids, counted=True) if ids else {}
 
 
 def _is_in_between(run: RunRow) -> bool:
@@ -103,8 +103,8 @@ def reasons_to_renew(
         the reason, or the error of a run that can neither continue nor be planned again.
     """
     ids = [run.run_id for spec, run in runs if shows_in_target(spec, run)]
-    losses = control.losses(ids, counted=False) if ids else {}
-    committed = control.committed_of([run.run_id for _, run in runs])
+    losses = control.tables.losses(ids, counted=False) if ids else {}
+    committed = control.commits.of([run.run_id for _, run in runs])
     reasons: dict[str, str | PenstockError] = {}
     for spec, run in runs:
         rows = sum(record.rows for record in committed[run.run_id])

@@ -43,16 +43,16 @@ def give_up(run_ids: str | Iterable[str], *, target: str, control_schema: str = 
 
 
 def _give_up(run_id: str, control: ControlStore, control_schema: str) -> None:
-    run = control.load_run(run_id)
+    run = control.runs.find(run_id)
     if run is None:
         raise missing_run_error(run_id, control_schema)
     if run.status in ("done", GIVEN_UP):
         return
     table = CopySpec.from_stored(run.spec, "", "").target_ref
-    if run.status == "running" and control.is_at_work(run_id, table):
+    if run.status == "running" and control.presence.is_at_work(run_id, table):
         raise TargetBusy(f"run {run_id} is being executed now; stop it first, then give it up")
-    control.set_statuses({run_id: (GIVEN_UP, run.failures)})
-    control.release_snapshot(run_id)
+    control.runs.set_statuses({run_id: (GIVEN_UP, run.failures)})
+    control.runs.release_snapshot(run_id)
 
 
 @isolate_display
@@ -76,13 +76,14 @@ def forget_lost(
     with closing(backend.target(url, control_schema)) as catalog:
         control = catalog.control
         ids = list(dict.fromkeys(run_ids))
-        losses, runs = control.losses(ids, counted=False) if ids else {}, control.load_runs(ids)
+        losses = control.tables.losses(ids, counted=False) if ids else {}
+        runs = control.runs.load(ids)
         for run_id, loss in losses.items():
             run = runs[run_id]
             if loss.partial or not loss.safe_to_repeat:
                 continue
             same = NewRun(run_id, run.spec, run.plan, run.source_state, None)
-            control.replan(same, run.generation)
-            control.set_statuses({run_id: (GIVEN_UP, ())})
+            control.generations.replan(same, run.generation)
+            control.runs.set_statuses({run_id: (GIVEN_UP, ())})
             forgotten.append(run_id)
     return tuple(forgotten)

@@ -139,7 +139,7 @@ class _Journals:
         # On a separate connection: this thread may be abandoned while it waits for the server,
         # and no other thread may use or close the connection it waits on.
         with suppress(PenstockError), closing(self._link.reconnect()) as target:
-            target.control.put_journals(journals)
+            target.control.journals.put(journals)
             return True
         return False
 
@@ -165,7 +165,7 @@ class _Journals:
         if is_done and control.closable_during_calls:
             # The execution's own connection is no longer needed.
             with suppress(PenstockError):
-                control.put_journals(journals)
+                control.journals.put(journals)
                 return
         self._write(journals)
 

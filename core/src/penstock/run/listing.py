@@ -94,7 +94,7 @@ def runs(
     url, backend, *_ = resolve(target, "--target")
     with closing(backend.target(url, control_schema)) as catalog:
         control = catalog.control
-        heads = [head for head in control.heads() if first is None or _time(head) >= first]
+        heads = [head for head in control.runs.heads() if first is None or _time(head) >= first]
         if batch is not None:
             heads = [head for head in heads if head.run_id.startswith(f"{batch}-")]
         stored = {RUNNING if name == KILLED else name for name in status}
@@ -102,7 +102,7 @@ def runs(
         if table is None and batch is None and not {RUNNING, KILLED} & set(status):
             heads = heads[:limit]
         entries = []
-        for line in control.lines(heads):
+        for line in control.runs.lines(heads):
             spec = _spec(line)
             of = batch_of(line.head.run_id, spec)
             if (batch is not None and of != batch) or not _matches(spec, table):
@@ -145,7 +145,7 @@ def count_unplanned(control: ControlStore, batch_id: str, planned: Collection[st
         planned: ids of the existing runs.
     """
     tables = {
-        run_id for journal in control.journals_of([batch_id])[batch_id] for run_id in journal.runs
+        run_id for journal in control.journals.of([batch_id])[batch_id] for run_id in journal.runs
     }
     return len(tables.difference(planned))
 
@@ -185,7 +185,7 @@ def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | N
     """
     if head.status != RUNNING:
         return False
-    return control.is_at_work(head.run_id, spec.target_ref)
+    return control.presence.is_at_work(head.run_id, spec.target_ref)
 
 
 def shown_status(status: str, at_work: bool | None) -> str:

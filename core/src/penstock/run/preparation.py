@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 
+from penstock.backends.api.execution.control import ControlStore
 from penstock.errors import Interrupted, LoadLost, PenstockError
 from penstock.events import Event
 from penstock.run.claimed_tables import check_claims
@@ -18,8 +19,15 @@ from penstock.run.state import RunState
 
 def _prepare_again(run: RunState, link: ControlLink) -> bool | PenstockError:
     """Prepare one run by itself, with another connection if needed."""
+
+    def prepare_alone(control: ControlStore) -> bool:
+        outcome = control.generations.prepare({run.run_id: run.plan.load})[run.run_id]
+        if isinstance(outcome, PenstockError):
+            raise outcome
+        return outcome
+
     try:
-        return link.call(lambda control: control.prepare(run.run_id, run.plan.load))
+        return link.call(prepare_alone)
     except Interrupted:
         raise
     except PenstockError as error:
@@ -47,7 +55,7 @@ def prepare(
     failed |= check_claims([run for run in unfinished if run.run_id not in failed], link)
     ready = [run for run in runs if run.run_id not in failed]
     loads = {run.run_id: run.plan.load for run in ready}
-    outcomes = link.call(lambda control: control.prepare_all(loads))
+    outcomes = link.call(lambda control: control.generations.prepare(loads))
     to_check = []
     for run in ready:
         outcome = outcomes[run.run_id]
@@ -67,7 +75,7 @@ def prepare(
         elif run in unfinished and not outcome:
             to_check.append(run.run_id)
     if to_check:
-        failed |= link.call(lambda control: control.check_targets(to_check))
+        failed |= link.call(lambda control: control.tables.check(to_check))
     going_on = [run for run in ready if run.run_id not in failed]
     # A run that was just created has no commit records.
     load_records([run for run in going_on if not run.is_new], link)

@@ -39,9 +39,7 @@ class RecopyRequest:
         self._request = request or ""
         self._requested = [partition.id for partition in partitions]
         recopied = (
-            control.recopied_partitions(run.run_id, request)
-            if request
-            else frozenset(self._requested)
+            control.recopies.of(run.run_id, request) if request else frozenset(self._requested)
         )
         self._new = [
             partition_id for partition_id in self._requested if partition_id not in recopied
@@ -49,7 +47,7 @@ class RecopyRequest:
         self.partition_ids = committed.intersection(self._new)
         """Ids of the partitions to copy again."""
         if self.partition_ids:
-            control.check_recopy(run.run_id)
+            control.recopies.check(run.run_id)
         self.committed = set(committed)
         """Ids of the committed partitions, as far as known."""
 
@@ -68,7 +66,7 @@ class RecopyRequest:
             # Otherwise the partition's next attempt replaces the rows, in its own transaction.
             self_replacing = self._mode.reloads_partitions
             table = None if self_replacing else self._run.plan.load.table
-            self._control.forget(
+            self._control.recopies.forget(
                 self._run.run_id,
                 self._new,
                 self._request,

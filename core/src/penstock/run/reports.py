@@ -42,7 +42,7 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
         def at_work(run: RunRow) -> bool | None:
             with reading_run(run.run_id):
                 spec = CopySpec.from_stored(run.spec, "", "")
-            return control.is_at_work(run.run_id, spec.target_ref)
+            return control.presence.is_at_work(run.run_id, spec.target_ref)
 
         result = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
     if result is None:

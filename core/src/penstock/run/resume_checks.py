@@ -32,7 +32,7 @@ def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
     Raises:
         UsageError: no such run.
     """
-    run = target.control.load_run(run_id)
+    run = target.control.runs.find(run_id)
     if run is None:
         raise missing_run_error(run_id, control_schema)
     return run
@@ -182,8 +182,8 @@ def check_same_shape(
 
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
     """Return the ids of committed partitions that no later crash of the target has lost."""
-    committed = {record.partition_id for record in control.committed(run.run_id)}
-    if committed and run.plan.load.volatile and not control.is_intact(run.run_id):
+    committed = {record.partition_id for record in control.commits.of([run.run_id])[run.run_id]}
+    if committed and run.plan.load.volatile and not control.tables.is_intact(run.run_id):
         return set()
     return committed
 

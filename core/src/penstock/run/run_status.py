@@ -17,7 +17,7 @@ def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
     """
     older = [run for run in runs if not run.is_new]
     ids = [run.run_id for run in older]
-    stored = link.call(lambda control: control.load_runs(ids)) if ids else {}
+    stored = link.call(lambda control: control.runs.load(ids)) if ids else {}
     load_records(older, link)
     for run in older:
         row = stored.get(run.run_id)
@@ -27,7 +27,7 @@ def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
 def load_records(runs: Sequence[RunState], link: ControlLink) -> None:
     """Read the commit records of the runs."""
     ids = [run.run_id for run in runs]
-    records = link.call(lambda control: control.committed_of(ids)) if ids else {}
+    records = link.call(lambda control: control.commits.of(ids)) if ids else {}
     for run in runs:
         run.take_records(records[run.run_id])
 
@@ -38,13 +38,13 @@ def marks_of(runs: Sequence[RunState], link: ControlLink) -> dict[RunState, Wate
     names = list(dict.fromkeys(nights.values()))
     if not names:
         return {}
-    latest = link.call(lambda control: control.latest_watermarks(names))
+    latest = link.call(lambda control: control.watermarks.latest(names))
     marks: dict[RunState, Watermark] = {}
     for run, name in nights.items():
         history: Sequence[Watermark] = [latest[name]] if name in latest else []
         if not any(each.run_id == run.run_id for each in history):
             # Another night has ended since.
-            history = link.call(lambda control, name=name: control.watermark_history(name))  # type: ignore[misc]
+            history = link.call(lambda control, name=name: control.watermarks.history(name))  # type: ignore[misc]
         mine = next((each for each in history if each.run_id == run.run_id), None)
         if mine is not None:
             marks[run] = mine
@@ -55,7 +55,7 @@ def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:
     """Store the status of runs, with the failures of each."""
     stored = {run.run_id: (status, run.stored_failures()) for run, status in statuses.items()}
     if stored:
-        link.call(lambda control: control.set_statuses(stored))
+        link.call(lambda control: control.runs.set_statuses(stored))
 
 
 def steps_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Step]]:
@@ -80,7 +80,7 @@ def links_due(runs: Sequence[RunState], link: ControlLink) -> dict[str, list[Ste
 
 def _undone(link: ControlLink, planned: dict[str, list[Step]]) -> dict[str, list[Step]]:
     ids = [run_id for run_id, steps in planned.items() if steps]
-    done = link.call(lambda control: control.steps_done_of(ids)) if ids else {}
+    done = link.call(lambda control: control.steps.done(ids)) if ids else {}
     return {
         run_id: [step for step in steps if step.id not in done[run_id]]
         for run_id, steps in planned.items()

@@ -78,7 +78,7 @@ def hold(
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "hold", overrides)
         values.choose(spec.show_values)
-        outlook = catalog.control.outlook(run_id)
+        outlook = catalog.control.runs.outlook(run_id)
         assert outlook is not None
         compared = is_compared(spec, run.plan)
         if outlook.released or not _needs_snapshot(spec, outlook, compared=compared):
@@ -99,7 +99,7 @@ def release(run_id: str, *, target: str, control_schema: str = "penstock") -> No
     Raises:
         UsageError: no such run.
     """
-    _note(run_id, target, control_schema, lambda control: control.release_snapshot(run_id))
+    _note(run_id, target, control_schema, lambda control: control.runs.release_snapshot(run_id))
 
 
 @isolate_display
@@ -116,7 +116,7 @@ def require_snapshot(run_id: str, *, target: str, control_schema: str = "penstoc
     Raises:
         UsageError: no such run.
     """
-    _note(run_id, target, control_schema, lambda control: control.require_snapshot(run_id))
+    _note(run_id, target, control_schema, lambda control: control.runs.require_snapshot(run_id))
 
 
 def _note(
@@ -261,7 +261,7 @@ class _Holder:
             return True
         self._looked = time.monotonic()
         try:
-            outlook = self._link.catalog.control.outlook(self._run_id)
+            outlook = self._link.catalog.control.runs.outlook(self._run_id)
         except TransientError as error:
             self._note_away(error)
             self._link.drop()
@@ -292,4 +292,4 @@ class _Holder:
         return self._view.released_event()
 
     def _release(self) -> None:
-        self._link.call(lambda control: control.release_snapshot(self._run_id))
+        self._link.call(lambda control: control.runs.release_snapshot(self._run_id))

@@ -226,7 +226,7 @@ class RunState:
     def is_intact(self) -> bool:
         """Whether no crash of the target has emptied the table that is being loaded."""
         return not self.plan.load.volatile or self._link.call(
-            lambda control: control.is_intact(self.run_id)
+            lambda control: control.tables.is_intact(self.run_id)
         )
 
     def load_again(self, error: LoadLost) -> Iterator[Event]:
@@ -262,7 +262,7 @@ class RunState:
             SnapshotLost, PlanningError: the run allows no view of the source.
         """
         self.view.close()
-        run = self._link.call(lambda control: control.load_run(self.run_id))
+        run = self._link.call(lambda control: control.runs.find(self.run_id))
         if run is None:
             return False
         self.view.reload(run)
@@ -283,7 +283,7 @@ class RunState:
 
     def is_superseded(self) -> bool:
         """Whether another process has begun a new generation, so that our attempts fail."""
-        outlook = self._link.call(lambda control: control.outlook(self.run_id))
+        outlook = self._link.call(lambda control: control.runs.outlook(self.run_id))
         return outlook is not None and outlook.generation != self.view.generation
 
     def works(self) -> list[Work]:
@@ -378,7 +378,7 @@ class RunState:
         from penstock.verification.checks import verify_run  # noqa: PLC0415 - rarely needed
 
         started = time.monotonic()
-        run = self._link.call(lambda control: control.load_run(self.run_id))
+        run = self._link.call(lambda control: control.runs.find(self.run_id))
         assert run is not None
         moments = (record.read_at for record in self._records)
         with (
@@ -396,7 +396,7 @@ class RunState:
             )
         self._mismatch = None if verification.ok else PermanentError(_differences(verification))
         # The source is not read again.
-        self._link.call(lambda control: control.release_snapshot(self.run_id))
+        self._link.call(lambda control: control.runs.release_snapshot(self.run_id))
         yield from self.view.pending_warnings()
         for warning in verification.warnings:
             yield Warned(run_id=self.run_id, message=warning)
@@ -441,7 +441,7 @@ class RunState:
     def release_if_read(self) -> None:
         """Release the snapshot, if the source is not read again."""
         if self.spec.verify == "none" and not is_checked(self.plan):
-            self._link.call(lambda control: control.release_snapshot(self.run_id))
+            self._link.call(lambda control: control.runs.release_snapshot(self.run_id))
 
     def merged_event(self, mark: Watermark | None) -> Merged:
         """Return the event on merging the run's rows, according to its records.
@@ -519,7 +519,7 @@ class RunState:
                     counted=count if adopted else None,
                 )
         # The source is not read again.
-        self._link.call(lambda control: control.release_snapshot(self.run_id))
+        self._link.call(lambda control: control.runs.release_snapshot(self.run_id))
         if proof.doubt:
             yield Warned(run_id=self.run_id, message=unsure(proof))
             return
@@ -663,7 +663,7 @@ class RunState:
         self._done = {record.partition_id for record in records}
 
     def _load_records(self) -> None:
-        records = self._link.call(lambda control: control.committed_of([self.run_id]))
+        records = self._link.call(lambda control: control.commits.of([self.run_id]))
         self.take_records(records[self.run_id])
 
     @property

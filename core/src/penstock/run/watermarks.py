@@ -18,7 +18,7 @@ from penstock.run.value_display import isolate_display
 def watermarks(*, target: str, control_schema: str = "penstock") -> tuple[Watermark, ...]:
     """Return how far sources were read into a target: the latest watermark of each name."""
     with _control(target, control_schema) as control:
-        return control.watermarks()
+        return control.watermarks.latest_of_all()
 
 
 @isolate_display
@@ -105,9 +105,9 @@ def _control(target: str, control_schema: str) -> Iterator[ControlStore]:
 
 
 def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
-    history = control.watermark_history(name)
+    history = control.watermarks.history(name)
     if not history:
-        names = ", ".join(repr(each.name) for each in control.watermarks()) or "none"
+        names = ", ".join(repr(each.name) for each in control.watermarks.latest_of_all()) or "none"
         raise UsageError(f"watermark: expected one of {names}, found {name!r}")
     return history
 
@@ -117,7 +117,7 @@ def _by_hand() -> str:
 
 
 def _put(control: ControlStore, mark: Watermark) -> Watermark:
-    if not control.put_watermark(mark):
+    if not control.watermarks.put(mark):
         raise TargetBusy(
             f"watermark {mark.name!r} was moved by a run that has just ended; check it with "
             "penstock watermark show, and try again"

@@ -66,7 +66,8 @@ class Comparison:
         self.given_partitions = run.plan.has_given_partitions
         self.owns_rows = spec.load_mode.owns_selection and not self.given_partitions
         self.records: Mapping[str, CommitRecord] = {
-            record.partition_id: record for record in target.control.committed(run.run_id)
+            record.partition_id: record
+            for record in target.control.commits.of([run.run_id])[run.run_id]
         }
         self.outdated: frozenset[str] = frozenset()
         """Partitions read as of a past moment: their rows in the source may have changed since."""
@@ -96,7 +97,7 @@ class Comparison:
 
     def _loaded_table(self) -> TableRef:
         after = {step.id for step in self.run.plan.load.after if step.id != WATERMARK_STEP}
-        if after <= self.target.control.steps_in_effect(self.run.run_id):
+        if after <= self.target.control.steps.in_effect(self.run.run_id):
             return replace(self.spec.target_ref, only=self.run.plan.load.table.only)
         return self.run.plan.load.table
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.clickhouse.capabilities import TARGET
 from penstock.backends.clickhouse.connection import connect
-from penstock.backends.clickhouse.control import ClickHouseControl
+from penstock.backends.clickhouse.control import clickhouse_control
 from penstock.backends.clickhouse.load import tables as made
 from penstock.backends.clickhouse.load.appending_runs import CLEAN
 from penstock.backends.clickhouse.load.steps import CREATE, SWAP
@@ -33,7 +33,7 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
 
     def __init__(self, url: str, control_schema: str) -> None:
         super().__init__(ClickHouseSession(connect(url, "target")))
-        self.control = ClickHouseControl(self._session, control_schema)
+        self.control = clickhouse_control(self._session, control_schema)
 
     def identity(self, table: TableRef) -> str:
         return self._session.cached_uuid(table)

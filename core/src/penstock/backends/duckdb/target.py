@@ -20,7 +20,7 @@ from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.load.drift import column_changes
 from penstock.backends.duckdb.load.fitting import TEXT, column_type, fit_columns
 from penstock.backends.duckdb.load.load_plan import DuckTables
-from penstock.backends.duckdb.runs import DuckRuns
+from penstock.backends.duckdb.load_hooks import DuckLoadHooks
 from penstock.backends.duckdb.session import DuckSession
 from penstock.backends.shared.values.arrow import arrow_type
 from penstock.backends.sql.catalog.relations import TYPE
@@ -41,7 +41,7 @@ class DuckTarget(FileTarget):
 
     capabilities = TARGET
     tables = DuckTables(DIALECT)
-    runs = DuckRuns
+    load_hooks = DuckLoadHooks
 
     def __init__(self, path: str | None, control_schema: str) -> None:
         if path is None:

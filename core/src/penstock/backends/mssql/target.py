@@ -12,11 +12,14 @@ from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_colu
 from penstock.backends.mssql.connection import connect
 from penstock.backends.mssql.load.table_clone import column_text, free_name_clause, identity_steps
 from penstock.backends.mssql.load.tables import MssqlTables, text_type
+from penstock.backends.mssql.load_hooks import MssqlLoadHooks
 from penstock.backends.mssql.records import MssqlRecords
-from penstock.backends.mssql.runs import MssqlRuns
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.mssql.types import TYPES
+from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.values.arrow import arrow_type, is_list
+from penstock.backends.sql.server.control import server_control
+from penstock.backends.sql.server.presence import ServerPresence
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.model.plans import LoadPlan
 from penstock.model.table_model import TableDefinition
@@ -33,7 +36,9 @@ class MssqlTarget(ServerTarget[MssqlSession]):
 
     def __init__(self, url: str, control_schema: str) -> None:
         super().__init__(MssqlSession(connect(url, "target")))
-        self.control = MssqlRuns(MssqlRecords(self._session, control_schema))
+        records = MssqlRecords(self._session, control_schema)
+        loads = MssqlLoadHooks(Ledger(records), records)
+        self.control = server_control(loads, ServerPresence(records))
 
     def close(self) -> None:
         self._session.connection.interrupt()

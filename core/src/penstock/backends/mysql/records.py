@@ -289,6 +289,10 @@ class MySqlRecords(ServerRecords):
             }
         return sessions
 
+    def active_partitions(self, run_id: str) -> dict[str, int]:
+        with translated("target", f"run {run_id}"):
+            return dict.fromkeys(self.open_attempts(run_id), 0)
+
     @contextmanager
     def alone_all(self, run_ids: Sequence[str]) -> Iterator[list[str]]:
         """Take `exclusive` for those runs of which no other process is doing a step."""

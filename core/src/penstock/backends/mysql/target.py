@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.api.optional.drift import PermittedDifferences
@@ -15,6 +16,7 @@ from penstock.backends.mysql.catalog.tables import (
     SRID,
     TRANSACTIONAL,
     creation_time,
+    dialect_for_key,
     engine_of,
     flavour_of,
     native_columns,
@@ -24,20 +26,24 @@ from penstock.backends.mysql.connection import connect
 from penstock.backends.mysql.dialect import BY_BYTES, native_name, order_name
 from penstock.backends.mysql.errors import planning
 from penstock.backends.mysql.load.drift import column_changes
+from penstock.backends.mysql.load.loaded_table import MySqlMarks
 from penstock.backends.mysql.load.loading import read_settings
+from penstock.backends.mysql.load.presence import MySqlPresence
 from penstock.backends.mysql.load.rehearsal import own_key, temporary_table, without_numbers
 from penstock.backends.mysql.load.table_parts import rehearse_clones
 from penstock.backends.mysql.load.tables import MySqlTables, translated_types
+from penstock.backends.mysql.load_hooks import MySqlLoadHooks
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.records import MySqlRecords
-from penstock.backends.mysql.runs import MySqlRuns
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.mysql.stream.lines import line_fit
 from penstock.backends.mysql.types import MyType, is_text, types_of
+from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.values import losses
 from penstock.backends.shared.values.fitting import fit_column
 from penstock.backends.sql.catalog.relations import TYPE, read_relations
 from penstock.backends.sql.definitions.definition import listed_columns
+from penstock.backends.sql.server.control import server_control
 from penstock.backends.sql.server.target import ServerTarget
 from penstock.errors import PlanningError
 from penstock.model.drift import ColumnChange
@@ -61,7 +67,12 @@ class MySqlTarget(ServerTarget[MySqlSession]):
     def __init__(self, url: str, control_schema: str) -> None:
         super().__init__(MySqlSession(connect(url, "target"), BY_BYTES))
         self.types = types_of(URLS.parse(url).options)
-        self.control = MySqlRuns(MySqlRecords(self._session, control_schema))
+        records = MySqlRecords(self._session, control_schema)
+        self.control = server_control(
+            MySqlLoadHooks(Ledger(records), MySqlMarks(records)),
+            MySqlPresence(records),
+            partial(dialect_for_key, self._session),
+        )
 
     def close(self) -> None:
         self._session.connection.abandon()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
-from penstock.backends.parquet.control import ControlDocuments
+from penstock.backends.parquet.control import FolderPresence, folder_control
 from penstock.backends.parquet.files.comparison import Comparing
 from penstock.backends.parquet.load import load_plan, manifest
 from penstock.backends.parquet.load.fence import MANIFEST, replaces_files
@@ -13,6 +13,7 @@ from penstock.backends.parquet.load.fitting import fit_columns
 from penstock.backends.parquet.load.manifest import EVERYTHING, Manifest, selections
 from penstock.backends.parquet.location import identity
 from penstock.backends.parquet.storage.storage import Storage, open_storage
+from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.values.arrow import schema_from_text
 from penstock.errors import PlanningError
 from penstock.model.extents import Extent, Key, Whole
@@ -32,16 +33,17 @@ class ParquetTarget:
 
     def __init__(self, url: str, control_schema: str) -> None:
         self._storage = self._opened(url, control_schema)
+        self._presence = FolderPresence(self._storage)
         self.control = self._controlled()
 
     def _opened(self, url: str, control_schema: str) -> Storage:
         return open_storage(url, control_schema)
 
-    def _controlled(self) -> ControlDocuments:
-        return ControlDocuments(self._storage)
+    def _controlled(self) -> RecordedRuns:
+        return folder_control(self._storage, self._presence)
 
     def close(self) -> None:
-        self.control.leave()
+        self._presence.close()
 
     def _manifest(self) -> Manifest:
         """Return the manifest.
@@ -140,13 +142,13 @@ class ParquetTarget:
         """Return visible files of other runs, if this run's mode should have removed them."""
         paths = visible.difference(*(record.files for record in records))
         run_id = records[0].transaction if records else ""
-        run = self.control.load_run(run_id) if run_id else None
+        run = self.control.runs.find(run_id) if run_id else None
         if run is None:
             return paths
         mode = mode_of(run.spec)
         if mode.empties_before:
             return paths
-        if not replaces_files(mode) or MANIFEST not in self.control.steps_done(run_id):
+        if not replaces_files(mode) or MANIFEST not in self.control.steps.done([run_id])[run_id]:
             return set()
         mine = list(selections(run.spec, run.plan).values())
         if EVERYTHING in mine:

@@ -1,48 +1,83 @@
-"""The control store: the parts that only PostgreSQL has, about sessions and the table."""
+"""The control store of a PostgreSQL target, and questions to it that are asked ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from penstock.backends.api.execution.control import RunningAttempt, RunRow
-from penstock.backends.api.execution.records import Hold, Kind, Row
-from penstock.backends.postgresql.attempt.presence import (
-    active_runs,
-    enter,
-    enter_all,
-    leave_all,
-)
-from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
-from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
+from penstock.backends.api.execution.records import Hold, Kind
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS, logged_by
-from penstock.backends.postgresql.errors import translated
-from penstock.backends.postgresql.load.lasting_rows import see_again
-from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
-from penstock.backends.postgresql.load.sequences import ADVANCE
-from penstock.backends.postgresql.new_tables.night import (
-    NightLoad,
-    drop_stages,
-    merge_all,
-    storages,
-    take_deleted,
-)
+from penstock.backends.postgresql.load.loaded_table import changed_runs
+from penstock.backends.postgresql.load_hooks import PostgresLoadHooks, PostgresNightHooks
+from penstock.backends.postgresql.presence import PostgresPresence
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.session.statements import for_server, quoted, statement
+from penstock.backends.postgresql.session.statements import statement
 from penstock.backends.shared.records.control_store import RecordedRuns
-from penstock.backends.shared.records.lasting_rows import Lasting, Seen
-from penstock.backends.shared.records.step_records import MergeCounts
-from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
-from penstock.model.plans import LoadPlan, Step
-from penstock.model.records import CommitRecord
+from penstock.backends.shared.records.ledger import Ledger
+from penstock.backends.shared.records.pending_steps import PendingSteps
+from penstock.backends.shared.records.run_records import RunRecords
+from penstock.backends.shared.records.watermark_records import WatermarkRecords
+from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Entry, mode_names, mode_of
+
+
+class AskedWatermarks(WatermarkRecords):
+    """Watermarks whose names may be asked for ahead, with planning's other questions."""
+
+    asked: frozenset[str] | None = None
+    """The names of watermarks; None: not asked for ahead."""
+
+    def ask(self) -> None:
+        self.asked = super().names()
+
+    def names(self) -> frozenset[str]:
+        return super().names() if self.asked is None else self.asked
+
+
+class AskedSteps(PendingSteps):
+    """Pending steps that may be asked for ahead, with planning's other questions."""
+
+    asked: Mapping[TableRef, tuple[tuple[str, Step], ...]] = {}
+    """The steps by table, as far as they were asked for ahead."""
+
+    def ask(self, tables: Sequence[TableRef]) -> None:
+        self.asked = {**self.asked, **super().of(tables)}
+
+    def of(self, tables: Sequence[TableRef]) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        if all(table in self.asked for table in tables):
+            return {table: self.asked[table] for table in tables}
+        return super().of(tables)
+
+
+class PostgresRunRecords(RunRecords):
+    """Runs, of which many end with one statement."""
+
+    def __init__(self, records: PostgresRecords, connection: Connection, schema: str) -> None:
+        super().__init__(records)
+        self._store = records
+        self._connection = connection
+        self._schema = schema
+
+    def _set_statuses(
+        self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]
+    ) -> None:
+        run_ids = sorted(statuses)
+        if len(run_ids) > 1 and not self._store.joins(run_ids):
+            for run_id in run_ids:
+                self._set_statuses({run_id: statuses[run_id]})
+            return
+        ended = {
+            "runs": run_ids,
+            "statuses": [statuses[run_id][0] for run_id in run_ids],
+            "failures": [Jsonb([dict(each) for each in statuses[run_id][1]]) for run_id in run_ids],
+        }
+        with self._store.changing(run_ids):
+            query = statement("set_statuses").format(schema=sql.Identifier(self._schema))
+            self._connection.execute(query, ended)
 
 
 class ControlTables(RecordedRuns):
@@ -54,36 +89,28 @@ class ControlTables(RecordedRuns):
         connect: opens a second session, to look up what the first one waits for.
     """
 
-    closable_during_calls = True
-    merges_together = True
-
     def __init__(
         self, connection: Connection, schema: str, connect: Callable[[], Connection]
     ) -> None:
-        self._tables = PostgresRecords(connection, schema, connect)
-        super().__init__(self._tables, ["transaction"])
-        self._tables.reads = self._reads
-        self._connection = connection
-        self._schema = schema
-        self._pending_steps: dict[TableRef, tuple[tuple[str, Step], ...]] = {}
-        self._watermark_names: frozenset[str] | None = None
-        """The names of watermarks; None: not asked for ahead."""
-
-    def _reads(self, run_ids: Sequence[str], hold: Hold) -> list[Callable[[], object]]:
-        """Return the queries that a transaction runs after it has locked runs."""
-        ids = list(run_ids)
-        reads: list[Callable[[], object]] = []
-        if len(ids) == 1:
-            reads.append(lambda: self.load_run(ids[0]))
-        else:
-            reads.append(lambda: self.load_runs(ids))
-        if hold is Hold.STEP:
-            if len(ids) == 1:
-                reads.append(lambda: self._records.count(Kind.COMMIT, {"run_id": ids[0]}))
-            else:
-                reads.append(lambda: self._records.tally(ids))
-                reads.append(lambda: changed_runs(self._connection, self._schema, ids, ()))
-        return reads
+        records = PostgresRecords(connection, schema, connect)
+        runs = PostgresRunRecords(records, connection, schema)
+        records.reads = partial(_reads, runs, records, connection, schema)
+        watermarks = AskedWatermarks(records)
+        ledger = Ledger(records, ["transaction"], runs=runs, watermarks=watermarks)
+        hooks = PostgresLoadHooks(ledger, connection, schema)
+        presence = PostgresPresence(records, connection, schema)
+        pending = AskedSteps(ledger, hooks, presence)
+        super().__init__(
+            ledger,
+            hooks,
+            presence,
+            PostgresNightHooks(hooks, connection),
+            pending=pending,
+            closable_during_calls=True,
+        )
+        self._look = records.look
+        self._asked_watermarks = watermarks
+        self._asked_steps = pending
 
     def questions(
         self, tables: Collection[TableRef], *, creates_tables: bool
@@ -97,334 +124,37 @@ class ControlTables(RecordedRuns):
             creates_tables: whether the tables are created again, so that unfinished runs do not
                 matter.
         """
-
-        def note_pending_steps() -> None:
-            self._pending_steps |= super(ControlTables, self).pending_steps(tuple(tables))
-
-        def note_watermarks() -> None:
-            self._watermark_names = super(ControlTables, self).watermark_names()
-
-        steps = [note_pending_steps] if tables and not creates_tables else []
-        return [self._tables.look, *([note_watermarks] if tables else []), *steps]
+        questions: list[Callable[[], object]] = [self._look]
+        if tables:
+            questions.append(self._asked_watermarks.ask)
+            if not creates_tables:
+                questions.append(partial(self._asked_steps.ask, tuple(tables)))
+        return questions
 
     def forget_answers(self) -> None:
-        self._pending_steps.clear()
-        self._watermark_names = None
-
-    def watermark_names(self) -> frozenset[str]:
-        return super().watermark_names() if self._watermark_names is None else self._watermark_names
-
-    def pending_steps(
-        self, tables: Sequence[TableRef]
-    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        if all(table in self._pending_steps for table in tables):
-            return {table: self._pending_steps[table] for table in tables}
-        return super().pending_steps(tables)
-
-    def _statement(self, name: str) -> sql.Composed:
-        return statement(name).format(schema=sql.Identifier(self._schema))
-
-    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        with translated("target"):
-            self._tables.attend(run_id)
-            enter(self._connection, self._schema, run_id, table, check)
-
-    def enter_all(
-        self,
-        tables: Mapping[str, TableRef],
-        check: Callable[[str, Sequence[str]], None],
-    ) -> dict[str, PenstockError]:
-        if len(tables) < 2 or not self._tables.joins(list(tables)):
-            return super().enter_all(tables, check)
-        with translated("target"):
-            self._tables.attend(next(iter(tables)))
-            contested = enter_all(self._connection, tables)
-        # Other runs are active on a table, so each run enters separately.
-        return super().enter_all({run_id: tables[run_id] for run_id in contested}, check)
-
-    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
-        with translated("target"):
-            leave_all(self._connection, tables)
-
-    def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
-        query = for_server(self._connection, "running")
-        with translated("target"):
-            rows = self._connection.execute(query, {"prefix": f"penstock:{run_id}:"}).fetchall()
-        attempts = []
-        for session, state, since, size in rows:
-            partition_id, attempt = session.rsplit(":", 2)[1:]
-            attempts.append(RunningAttempt(partition_id, int(attempt), state, since, size))
-        return tuple(attempts)
-
-    def is_intact(self, run_id: str) -> bool:
-        run = self.load_run(run_id)
-        parameters = {"run_id": run_id, "set_logged": logged_by(run.plan.load) if run else []}
-        with translated("target"):
-            return bool(self._connection.value(self._statement("intact"), parameters))
-
-    # The table that is loaded
-
-    def _loaded_table(self, run_id: str) -> LoadedTable:
-        return LoadedTable(self._connection, self._schema, run_id)
-
-    def check_target(self, run_id: str) -> None:
-        run = self.load_run(run_id)
-        assert run is not None
-        loaded = self._loaded_table(run_id)
-        with translated("target"):
-            change = loaded.find_change()
-            if mode_of(run.spec).inserts_in_place:
-                loaded.check_not_replaced()
-        if change is None:
-            return
-        what, same_table, _ = change
-        if not same_table or not self._holds_rows(run):
-            raise loaded.change_error(what)
-        with translated("target"):  # VACUUM FULL and the like move rows but lose none
-            if mode_of(run.spec).entry is Entry.ATTACH:
-                loaded.note_rewritten()
-            else:
-                loaded.note(run.plan.load.table)
-
-    def check_targets(self, run_ids: Sequence[str]) -> dict[str, PenstockError]:
-        in_place = mode_names(lambda mode: mode.inserts_in_place)
-        with translated("target"):
-            doubtful = changed_runs(self._connection, self._schema, run_ids, in_place)
-        return super().check_targets([run_id for run_id in run_ids if run_id in doubtful])
-
-    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
-        return see_again(self._connection, self._schema, runs)
-
-    def _holds_rows(self, run: RunRow) -> bool:
-        """Whether the table holds all rows that the run has committed.
-
-        If the run emptied the table and has committed nothing yet, the table must be empty. False
-        if it cannot be determined.
-        """
-        table, records = run.plan.load.table, self.committed(run.run_id)
-        if not any(record.rows for record in records):
-            mode = mode_of(run.spec)
-            if mode.empties_before and self._loaded_table(run.run_id).last_emptying_run():
-                return False  # that run has loaded nothing either, and continues from here
-            return not mode.starts_empty or self._is_empty(table)
-        try:
-            counts = read_loaded(
-                self._connection,
-                table,
-                None,
-                records,
-                target_values((), tuple),
-                digest_others=False,
-            )
-        except PlanningError:  # the user may write them, but not read them
-            return False
-        return counts is not None and all(
-            record.inserted is None and counts[record.partition_id].rows == record.rows
-            for record in records
-        )
-
-    def _is_empty(self, table: TableRef) -> bool:
-        try:
-            query = sql.SQL("SELECT FROM {} LIMIT 1").format(quoted(table))
-            with self._connection.users_path():
-                return self._connection.execute(query).rowcount == 0
-        except psycopg.errors.InsufficientPrivilege:
-            return False
-
-    # Runs
-
-    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
-        run_ids = sorted(statuses)
-        if len(run_ids) > 1 and not self._tables.joins(run_ids):
-            for run_id in run_ids:
-                self.set_statuses({run_id: statuses[run_id]})
-            return
-        ended = {
-            "runs": run_ids,
-            "statuses": [statuses[run_id][0] for run_id in run_ids],
-            "failures": [Jsonb([dict(each) for each in statuses[run_id][1]]) for run_id in run_ids],
-        }
-        with self._tables.changing(run_ids):
-            self._connection.execute(self._statement("set_statuses"), ended)
-
-    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> dict[str, bool | PenstockError]:
-        if len(loads) == 1:
-            ((run_id, load),) = loads.items()
-            if not load.before and not load.volatile and self._prepare_at_once(run_id, load):
-                return {run_id: True}
-        return super().prepare_all(loads)
-
-    def _prepare_at_once(self, run_id: str, load: LoadPlan) -> bool:
-        """Prepare a run in one round trip if the table needs no change; else return False.
-
-        False also if the run is already prepared.
-        """
-        try:
-            with self._tables.changing([run_id]):
-                # Its mode determines whether it loads existing children.
-                tables = [(run_id, load.table, None)]
-                noted = note_tables(self._connection, self._schema, tables, prepared=True)
-        except Interrupted:
-            raise
-        except PenstockError:
-            return False  # the step-by-step path reports what is wrong
-        return noted.rowcount == 1
-
-    # Steps
-
-    def check_emptying(self, run: RunRow) -> None:
-        if run.plan.load.before and not run.plan.load.volatile:
-            self._loaded_table(run.run_id).check_loaded_since(run.plan.load.table)
-
-    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
-        if load.volatile:
-            self._connection.execute(self._statement("mark_volatile"), [run.run_id])
-        # Mode attach adds children, and records each.
-        children = mode_of(run.spec).entry is not Entry.ATTACH
-        self._loaded_table(run.run_id).note(load.table, children=children)
-        return {}
-
-    def check_rows(self, run: RunRow) -> None:
-        self._loaded_table(run.run_id).check()
-
-    def do(self, run: RunRow, step: Step) -> None:
-        if step.after:
-            if step.urgent:
-                self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
-            self._loaded_table(run.run_id).check()
-            if step.id == SWAP:
-                target = CopySpec.from_stored(run.spec, "", "").target_ref
-                self._loaded_table(run.run_id).check_loaded_since(target)
-            elif (
-                step.done
-                and self.is_done(run, step)
-                and (step.left_by or self.done_by_another(run))
-            ):
-                return
-        elif step.done:
-            # Runs create tables one at a time: a run that waited finds what the previous one
-            # created.
-            self._connection.execute(self._statement("lock_making"))
-            if self.is_done(run, step):
-                return
-        self._connection.execute(step.statement.encode(), _parameters(step))
-
-    def take_deleted(self, run: RunRow) -> int:
-        return take_deleted(self._connection, run.plan.load.table)
-
-    def drop_stages(self, stages: Sequence[TableRef]) -> None:
-        with translated("target"):
-            drop_stages(self._connection, stages)
-
-    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
-        with translated("target"):
-            return storages(self._connection, tables)
-
-    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
-        run_ids = [run.run_id for run, _ in nights]
-        self._check_all(run_ids)
-        merged = merge_all(
-            self._connection,
-            [
-                NightLoad(
-                    CopySpec.from_stored(run.spec, "", ""),
-                    run.plan,
-                    sum(record.rows for record in records),
-                )
-                for run, records in nights
-            ],
-        )
-        # From here on the tables no longer exist.
-        self._records.change(Kind.RUN, {"run_id": tuple(run_ids)}, {"target_state": None})
-        return merged
-
-    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
-        """Do steps in one statement, except those that must be checked one by one."""
-        texts: list[bytes] = []
-        last = [step for _, step in steps if step.after]
-        if last:
-            self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
-            undone = [step.done for step in last if step.done]
-            if undone and any(self._connection.first(_all_of(undone))):
-                raise TransientError("target: some steps are done but not recorded")
-        composer = psycopg.ClientCursor(self._connection)
-        for _, step in steps:
-            values = _parameters(step)
-            statement = step.statement
-            texts.append(
-                (composer.mogrify(statement.encode(), values) if values else statement).encode()
-            )
-        if texts:
-            self._connection.execute(b";\n".join(texts))
-        if last:
-            # Everything done so far holds its locks by now.
-            self._check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
-
-    def _check_all(self, run_ids: Sequence[str]) -> None:
-        for run_id in changed_runs(self._connection, self._schema, run_ids, ()):
-            self._loaded_table(run_id).check()
-
-    def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
-        if len(prepared) < 2:
-            super().note_prepared(prepared)
-            return
-        volatile = [run.run_id for run, load in prepared if load.volatile]
-        for run_id in volatile:
-            self._connection.execute(self._statement("mark_volatile"), [run_id])
-        # Mode attach adds children, and records each.
-        tables = [
-            (run.run_id, load.table, mode_of(run.spec).entry is not Entry.ATTACH)
-            for run, load in prepared
-        ]
-        note_tables(self._connection, self._schema, tables, prepared=True)
-
-    def is_executed(self, run_id: str, table: TableRef) -> bool:
-        with translated("target"):
-            return run_id in active_runs(self._connection, self._schema, table)
-
-    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
-        if self.is_executed(run_id, table) or self.running_attempts(run_id):
-            return True
-        # Behind a pooler, sessions hold no locks on behalf of their clients.
-        return None if self._connection.pooled else False
-
-    def is_done(self, run: RunRow, step: Step) -> bool:
-        with translated("target"):
-            if step.id == SWAP:
-                ref = CopySpec.from_stored(run.spec, "", "").target_ref
-                return self._loaded_table(run.run_id).has_replaced(ref)
-            return bool(step.done and self._connection.value(step.done))
-
-    def after_step(self, run: RunRow, step: Step) -> None:
-        if step.id == SWAP:  # from here on the loaded table has the old table's name
-            self._loaded_table(run.run_id).forget()
-        elif step.kind == SET_LOGGED:
-            self._loaded_table(run.run_id).note_rewritten()
-
-    # Partitions that are copied again
-
-    def check_recopy(self, run_id: str) -> None:
-        run = self.load_run(run_id)
-        assert run is not None
-        check_in_place(run, self.steps_done(run_id))
-
-    def take_back(
-        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
-    ) -> None:
-        if rows_of is not None:
-            delete_rows(self._connection, rows_of, records)
-        # Rows read later may have newer values.
-        advances = tuple(step.id for step in run.plan.load.after if step.kind == ADVANCE)
-        self._records.delete(Kind.STEP, {"run_id": run.run_id, "step_id": advances})
+        self._asked_steps.asked = {}
+        self._asked_watermarks.asked = None
 
 
-def _all_of(queries: Sequence[str]) -> bytes:
-    """Combine queries into one, which returns each answer as a column."""
-    return f"SELECT {', '.join(f'({query})' for query in queries)}".encode()
-
-
-def _parameters(step: Step) -> dict[str, Any] | None:
-    if not step.sequence_of:
-        return None
-    position = step.position
-    return {"last": position and position.last, "called": position and position.called}
+def _reads(
+    runs: RunRecords,
+    records: PostgresRecords,
+    connection: Connection,
+    schema: str,
+    run_ids: Sequence[str],
+    hold: Hold,
+) -> list[Callable[[], object]]:
+    """Return the queries that a transaction runs after it has locked runs."""
+    ids = list(run_ids)
+    reads: list[Callable[[], object]] = []
+    if len(ids) == 1:
+        reads.append(lambda: runs.find(ids[0]))
+    else:
+        reads.append(lambda: runs.load(ids))
+    if hold is Hold.STEP:
+        if len(ids) == 1:
+            reads.append(lambda: records.count(Kind.COMMIT, {"run_id": ids[0]}))
+        else:
+            reads.append(lambda: records.tally(ids))
+            reads.append(lambda: changed_runs(connection, schema, ids, ()))
+    return reads

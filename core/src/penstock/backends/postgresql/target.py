@@ -485,7 +485,7 @@ class PostgresTarget:
             )
 
         with translated("target"):
-            return self.control.record_deleted_keys(run_id, keep)
+            return self.control.nights.record_deleted_keys(run_id, keep)
 
     def unique_key(self, table: TableRef) -> tuple[str, ...]:
         with planning("target", f"table {table}"):

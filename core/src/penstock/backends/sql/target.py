@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.backends.api.execution.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import Checksum
 from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
+from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.sql.catalog.relations import (
     TYPE,
     check_is_table,
@@ -20,7 +21,7 @@ from penstock.backends.sql.catalog.relations import (
 )
 from penstock.backends.sql.loads.deleted_keys import TargetKeys
 from penstock.backends.sql.loads.load_plan import TargetTables
-from penstock.backends.sql.loads.loaded_runs import LoadedRuns
+from penstock.backends.sql.loads.loaded_table import LoadRecords
 from penstock.backends.sql.rows.checksums import (
     as_loaded,
     canonical_texts,
@@ -40,7 +41,7 @@ class SqlTarget(ABC):
     """The part of a `TargetCatalog` that is SQL. Rows do not record who loaded them."""
 
     capabilities: TargetCapabilities
-    control: ControlStore
+    control: RecordedRuns
     tables: TargetTables
 
     @abstractmethod
@@ -197,8 +198,13 @@ class SqlTarget(ABC):
         within: KeyRanges | None = None,
     ) -> bool:
         assert within is None, "it counts no ranges"
-        assert isinstance(self.control, LoadedRuns), "a target that merges nights has them"
-        return self.control.record_deleted_digests(run_id, digests, check)
+        records = self.control.records
+        assert isinstance(records, LoadRecords), "a target that merges nights has them"
+
+        def keep(run: RunRow) -> None:
+            check(TargetKeys(records.session, run).keep(digests) if digests else 0)
+
+        return self.control.nights.record_deleted_keys(run_id, keep)
 
 
 def no_rows(session: Session, columns: Sequence[Column]) -> str:

@@ -9,13 +9,14 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.parquet.control import folder_control
 from penstock.backends.parquet.load.fence import replaces_files
 from penstock.backends.parquet.target import ParquetTarget
+from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.values.arrow import arrow_type, schema_from_text, schema_to_text
-from penstock.backends.text.control import TextControl
 from penstock.backends.text.files.comparison import TextComparing
 from penstock.backends.text.files.values import FOLDER, JSON
-from penstock.backends.text.load.steps import WHOLE, with_whole_file
+from penstock.backends.text.load.steps import WHOLE, TextSteps, with_whole_file
 from penstock.backends.text.load.storage import TextStorage, open_text_storage
 from penstock.backends.text.load.texts import is_nested
 from penstock.backends.text.location import identity, parse
@@ -39,7 +40,6 @@ class TextTarget(ParquetTarget):
     """
 
     _storage: TextStorage
-    control: TextControl
 
     def __init__(self, url: str, control_schema: str) -> None:
         self._text = parse(url, "--target")
@@ -48,8 +48,8 @@ class TextTarget(ParquetTarget):
     def _opened(self, url: str, control_schema: str) -> TextStorage:
         return open_text_storage(url, control_schema)
 
-    def _controlled(self) -> TextControl:
-        return TextControl(self._storage)
+    def _controlled(self) -> RecordedRuns:
+        return folder_control(self._storage, self._presence, TextSteps)
 
     def identity(self, table: TableRef) -> str:
         return identity(self._text)
@@ -162,8 +162,9 @@ class TextTarget(ParquetTarget):
         *,
         digest_others: bool,
     ) -> Mapping[str, Checksum] | None:
+        run_ids = [record.transaction for record in records[:1]]
         if self._storage.whole and any(
-            WHOLE in self.control.steps_done(record.transaction) for record in records[:1]
+            WHOLE in done for done in self.control.steps.done(run_ids).values()
         ):
             return None  # the parts no longer exist
         return super().checksums(table, where, records, pairs, digest_others=digest_others)

@@ -60,12 +60,12 @@ class NightsBefore:
             for each in self._loads
             if each.loading.incremental or _name(each) in self._names
         )
-        return self._target.control.latest_watermarks(list(names))
+        return self._target.control.watermarks.latest(list(names))
 
     @cached_property
     def _names(self) -> frozenset[str]:
         try:
-            return self._target.control.watermark_names()
+            return self._target.control.watermarks.names()
         except Interrupted:
             raise
         except PenstockError:
@@ -74,7 +74,7 @@ class NightsBefore:
     @cached_property
     def _storages(self) -> Mapping[TableRef, str]:
         tables = dict.fromkeys(each.route.target_ref for each in self._merged)
-        return self._target.control.storages(list(tables))
+        return self._target.control.nights.storages(list(tables))
 
     def _is_counted(self, request: PlanRequest) -> bool:
         last = self.last(request)

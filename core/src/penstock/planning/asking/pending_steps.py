@@ -35,4 +35,4 @@ class PendingSteps:
 
     @cached_property
     def _by_table(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        return self._target.control.pending_steps(self._tables)
+        return self._target.control.steps.pending(self._tables)

@@ -300,7 +300,7 @@ class TableReader:
                 f"--incremental: {self._route.source_name} does not consist of files"
             )
         last = self._nights.last(request)
-        history = self._target.control.watermark_history(last.name) if last is not None else ()
+        history = self._target.control.watermarks.history(last.name) if last is not None else ()
         merges = self._loading.load_mode.ending is Ending.MERGE
         return NightFacts(
             last=last,
@@ -377,7 +377,7 @@ class TableReader:
         read = last
         if versions.standby and last is not None and last.horizon is None:
             # The source may also lag behind what was read before the watermark was reset.
-            history = self._target.control.watermark_history(last.name)
+            history = self._target.control.watermarks.history(last.name)
             read = next((each for each in history if each.horizon), None)
         if read is None or read.horizon is None or not is_behind(read, versions, now):
             return None

@@ -92,7 +92,7 @@ class AwaitHolder:
         announced = False
         loss = ""
         while True:
-            run = control.load_run(view.run_id)
+            run = control.runs.find(view.run_id)
             if run is None:
                 raise UsageError(f"run {view.run_id!r} is no longer in the target")
             view.reload(run)

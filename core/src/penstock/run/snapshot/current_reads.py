@@ -114,7 +114,10 @@ class CurrentReads:
 
         Uncommitted partitions are read as they are now or later, unless the run's snapshot is held.
         """
-        rows = {record.partition_id: record.rows for record in control.committed(view.run_id)}
+        rows = {
+            record.partition_id: record.rows
+            for record in control.commits.of([view.run_id])[view.run_id]
+        }
         uncommitted = {partition.id for partition in view.plan.partitions}.difference(rows)
         requested = {each for each in self._only if each in uncommitted} or uncommitted
         extents: list[tuple[Extent, int | None]] = [
@@ -159,8 +162,10 @@ def _start_again(view: SourceView, control: ControlStore, now: SourceState) -> S
     view.snapshots = view.snapshots[-1:]
     if view.spec.load_mode.only_adds:
         # Only rows that this run has added are removed.
-        committed = [record.partition_id for record in control.committed(view.run_id)]
-        control.forget(
+        committed = [
+            record.partition_id for record in control.commits.of([view.run_id])[view.run_id]
+        ]
+        control.recopies.forget(
             view.run_id,
             committed,
             f"as of {view.snapshot.taken_at}",

@@ -204,10 +204,10 @@ def retry_if_superseded(
         except Superseded:
             # Another execution continues the run: look for its snapshot.
             view.close()
-            run = control.load_run(view.run_id)
+            run = control.runs.find(view.run_id)
             assert run is not None
             view.reload(run)
-            anything_committed = bool(control.committed(view.run_id))
+            anything_committed = bool(control.commits.of([view.run_id])[view.run_id])
 
 
 def _choices(view: SourceView, why: str) -> str:

@@ -317,13 +317,13 @@ class SourceView:
         Args:
             control: the target's control store.
             now: the state of the source when the newest snapshot was taken.
-            nothing_committed: see `ControlStore.set_view`.
+            nothing_committed: see `Generations.set_view`.
 
         Raises:
             Superseded: another process has replaced them since.
         """
         self._state = now
-        self.generation = control.set_view(
+        self.generation = control.generations.set_view(
             self.run_id,
             self.generation,
             self.stored,
@@ -336,7 +336,7 @@ class SourceView:
     def restart(self, control: ControlStore, now: SourceState) -> None:
         """Begin a new generation, which reads everything with the newest snapshot."""
         self._state = now
-        self.generation = control.start_over(
+        self.generation = control.generations.start_over(
             self.run_id, self.generation, self.plan.load, now, self.snapshot
         )
         self.started_over = True

@@ -157,7 +157,7 @@ class TransactionalHooks(Protocol):
         The lock must end with the process or its session, as for `AttemptLock`.
 
         Raises:
-            TargetChanged: as in `ControlStore.check_target`.
+            TargetChanged: as in `LoadedTables.check`.
         """
         ...
 
@@ -273,7 +273,7 @@ class StagedTransaction(Protocol):
         """Check that the table is still the one the run was prepared for.
 
         Raises:
-            TargetChanged: as in `ControlStore.check_target`.
+            TargetChanged: as in `LoadedTables.check`.
         """
         ...
 

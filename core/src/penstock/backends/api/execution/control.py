@@ -141,68 +141,71 @@ class RunningAttempt:
     bytes: int | None
 
 
-class ControlStore(Protocol):
-    """Runs and commit records, kept in the target."""
+class Watermarks(Protocol):
+    """How far sources were read, and by which night."""
 
-    patience: Patience
-    """How long calls wait for others; may be set at any time."""
-    closable_during_calls: bool
-    """Whether another thread may close the catalog while a call waits for the server."""
-    batch_id: str
-    """The batch whose tables' runs this store keeps, so that changes to several of them can be made
-    together, in a session named after it. Empty if there is none.
-    """
+    def latest(self, names: Sequence[str]) -> Mapping[str, Watermark]:
+        """Return the latest watermark of each of these names; names without any are left out."""
+        ...
 
-    def create(self) -> None:
-        """Create the missing control tables.
+    def latest_of_all(self) -> tuple[Watermark, ...]:
+        """Return the latest watermark of each name."""
+        ...
 
-        Raises:
-            PlanningError: the user may not; says what an administrator can do.
+    def names(self) -> frozenset[str]:
+        """Return the names of all watermarks."""
+        ...
+
+    def history(self, name: str) -> tuple[Watermark, ...]:
+        """Return all watermarks of a name, newest first."""
+        ...
+
+    def put(self, watermark: Watermark) -> bool:
+        """Store a watermark set by the user; return False if its epoch is taken.
+
+        Nights planned from an earlier epoch merge nothing.
         """
         ...
 
-    def replan(self, run: NewRun, generation: int) -> None:
-        """Give a run another request and plan, and forget what it has committed.
 
-        Attempts that are still open can no longer commit.
+class Journals(Protocol):
+    """How executions spent their time."""
+
+    def put(self, journals: Mapping[str, Journal]) -> None:
+        """Store journals of executions, each replacing its previous version.
+
+        Waits for no lock.
 
         Args:
-            run: the new request and plan, with the id of an existing run.
-            generation: the generation to end.
-
-        Raises:
-            Superseded: the generation has already ended.
+            journals: by the id of a run or batch.
         """
         ...
 
-    def begun_runs(self) -> tuple[BegunRun, ...]:
-        """Return the runs that have changed their tables, and are neither done nor given up."""
+    def of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
+        """Return the journals of all executions of runs or batches, oldest first, by id."""
         ...
 
-    def losses(self, run_ids: Sequence[str], *, counted: bool) -> Mapping[str, Loss]:
-        """Look again at the tables of runs that have committed every partition.
 
-        Args:
-            run_ids: the runs.
-            counted: whether to count the rows, which reads the tables; otherwise only whether
-                there are any.
+class Runs(Protocol):
+    """Runs: their requests and plans, their snapshots, and how they ended."""
 
-        Returns:
-            what is missing, by run; nothing for runs whose rows are there as far as can be told.
-        """
-        ...
-
-    def create_runs(self, runs: Sequence[NewRun]) -> frozenset[str]:
+    def create(self, runs: Sequence[NewRun]) -> frozenset[str]:
         """Store runs; return the ids of those that are stored as given.
 
         The others exist already, and stay unchanged.
         """
         ...
 
-    def load_run(self, run_id: str) -> RunRow | None: ...
+    def find(self, run_id: str) -> RunRow | None:
+        """Return a run; None if it does not exist.
 
-    def load_runs(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]:
-        """Return the existing runs, by id."""
+        Raises:
+            PermanentError: its record is damaged.
+        """
+        ...
+
+    def load(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]:
+        """Return the existing runs whose records can be read, by id."""
         ...
 
     def heads(self) -> tuple[RunHead, ...]:
@@ -213,112 +216,48 @@ class ControlStore(Protocol):
         """Return some runs, in the order of the heads, with few statements."""
         ...
 
-    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
-        """Whether a process is executing a run on a table now; None if unknown.
-
-        Args:
-            run_id: the id of the run.
-            table: the table passed to `enter`.
-        """
+    def begun(self) -> tuple[BegunRun, ...]:
+        """Return the runs that have changed their tables, and are neither done nor given up."""
         ...
 
-    def enter(self, run_id: str, table: TableRef, check: Callable[[Sequence[str]], None]) -> None:
-        """Register this process as executing the run, until this store's catalog closes.
-
-        Several processes may execute one run. The registration ends with the process, for any
-        reason.
-
-        Args:
-            run_id: the id of the run.
-            table: the table that the run will finally change, wherever its rows are loaded
-                first.
-            check: called with the ids of other runs being executed on the table, while no other
-                run can enter. If it raises, this run does not enter.
-        """
+    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
+        """Set the statuses of many runs."""
         ...
 
-    def enter_all(
-        self,
-        tables: Mapping[str, TableRef],
-        check: Callable[[str, Sequence[str]], None],
-    ) -> Mapping[str, PenstockError]:
-        """Enter for many runs; return by run the error that `check`, called with its id, raised."""
+    def release_snapshot(self, run_id: str) -> bool:
+        """Record that the run's snapshot is no longer needed; return whether the run exists."""
         ...
 
-    def leave_all(self, tables: Mapping[str, TableRef]) -> None:
-        """Leave the tables, for runs that need nothing more from this process."""
+    def require_snapshot(self, run_id: str) -> bool:
+        """Record that the run's snapshot is needed again; return whether the run exists."""
         ...
 
-    def prepare_all(self, loads: Mapping[str, LoadPlan]) -> Mapping[str, bool | PenstockError]:
-        """Prepare many runs; return by run what `prepare` would return or raise."""
+    def outlook(self, run_id: str) -> Outlook | None: ...
+
+
+class Commits(Protocol):
+    """Commit records, which alone define what is done."""
+
+    def of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[CommitRecord, ...]]:
+        """Return the commit records of runs, by run; empty if there are none."""
         ...
 
-    def prepare(self, run_id: str, load: LoadPlan) -> bool:
-        """Do the steps before the first partition, once per run, and record the table's identity.
-
-        Idempotent: returns False if an earlier call has done it. If one was interrupted, all of it
-        is done again.
-        """
+    def in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
+        """Return the commits of the runs of a series: by partition, the run and the record."""
         ...
 
-    def check_target(self, run_id: str) -> None:
-        """Check that the table is still the one the run was prepared for.
 
-        Attempts and the steps after the last partition check it themselves, in their transactions.
+class Generations(Protocol):
+    """The generations of a run: prepared, ended, and read with which snapshots."""
 
-        Raises:
-            TargetChanged: it has been emptied, recreated or renamed since, by another run or from
-                outside.
-        """
-        ...
+    def prepare(self, loads: Mapping[str, LoadPlan]) -> Mapping[str, bool | PenstockError]:
+        """Do the steps before the first partition, once per run, and record the tables' identities.
 
-    def check_targets(self, run_ids: Sequence[str]) -> Mapping[str, PenstockError]:
-        """Check the targets of many runs; return the errors by run."""
-        ...
-
-    def finish_all(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
-        """Do steps of many runs, each run's in order, as far as they can be done together.
-
-        None of the steps is `urgent`, and no load is `volatile`.
+        Idempotent. If an earlier call was interrupted, all of it is done again.
 
         Returns:
-            the ids of the runs whose steps are done. For the others no step is done: they must
-        be done one by one, which reports the error.
+            by run, whether this call has prepared it: False if an earlier one has; or the error.
         """
-        ...
-
-    def finish(self, run_id: str, step: Step) -> bool:
-        """Do a step after the last partition, once per run, and record it.
-
-        Idempotent: returns False if an earlier call has done it. A step interrupted before its
-        record is done again, or found done.
-        """
-        ...
-
-    def steps_done(self, run_id: str) -> frozenset[str]:
-        """Return the ids of recorded steps after the last partition."""
-        ...
-
-    def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
-        """Return the journals of all executions of runs or batches, oldest first, by id."""
-        ...
-
-    def steps_in_effect(self, run_id: str) -> frozenset[str]:
-        """Return these, and the steps that are done but not recorded."""
-        ...
-
-    def pending_steps(
-        self, tables: Sequence[TableRef]
-    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
-        """Return, by table, steps after the load that runs have left undone, each with its run id.
-
-        Only for tables loaded in place, by runs that have not succeeded and are not being executed,
-        unless another run has done the steps since.
-        """
-        ...
-
-    def is_intact(self, run_id: str) -> bool:
-        """Whether a crash of the target has left a volatile load intact."""
         ...
 
     def start_over(
@@ -344,6 +283,20 @@ class ControlStore(Protocol):
 
         Returns:
             the new generation.
+
+        Raises:
+            Superseded: the generation has already ended.
+        """
+        ...
+
+    def replan(self, run: NewRun, generation: int) -> None:
+        """Give a run another request and plan, and forget what it has committed.
+
+        Attempts that are still open can no longer commit.
+
+        Args:
+            run: the new request and plan, with the id of an existing run.
+            generation: the generation to end.
 
         Raises:
             Superseded: the generation has already ended.
@@ -379,21 +332,110 @@ class ControlStore(Protocol):
         """
         ...
 
-    def release_snapshot(self, run_id: str) -> bool:
-        """Record that the run's snapshot is no longer needed; return whether the run exists."""
+
+class Steps(Protocol):
+    """Steps after the last partition."""
+
+    def finish(self, run_id: str, step: Step) -> bool:
+        """Do a step after the last partition, once per run, and record it.
+
+        Idempotent: returns False if an earlier call has done it. A step interrupted before its
+        record is done again, or found done.
+        """
         ...
 
-    def require_snapshot(self, run_id: str) -> bool:
-        """Record that the run's snapshot is needed again; return whether the run exists."""
+    def finish_together(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        """Do steps of many runs, each run's in order, as far as they can be done together.
+
+        None of the steps is `urgent`, and no load is `volatile`.
+
+        Returns:
+            the ids of the runs whose steps are done. For the others no step is done: they must
+        be done one by one, which reports the error.
+        """
         ...
 
-    def outlook(self, run_id: str) -> Outlook | None: ...
+    def done(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """Return the ids of recorded steps, by run."""
+        ...
 
-    def recopied_partitions(self, run_id: str, request: str) -> frozenset[str]:
+    def in_effect(self, run_id: str) -> frozenset[str]:
+        """Return the ids of recorded steps, and of those that are done but not recorded."""
+        ...
+
+    def pending(
+        self, tables: Sequence[TableRef]
+    ) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        """Return, by table, steps after the load that runs have left undone, each with its run id.
+
+        Only for tables loaded in place, by runs that have not succeeded and are not being executed,
+        unless another run has done the steps since.
+        """
+        ...
+
+
+class Nights(Protocol):
+    """The ends of nights; only in targets that merge them."""
+
+    def merge(self, run_ids: Sequence[str]) -> None:
+        """Merge the stages of runs in one transaction, which also records the step `MERGE_STEP`.
+
+        Raises:
+            Overtaken: another night has ended since one of them was planned.
+            PermanentError: the target cannot do this for several runs.
+        """
+        ...
+
+    def drop_overtaken(self, run_ids: Sequence[str]) -> None:
+        """Drop the stages of other nights with the same watermarks, after the runs' own merge.
+
+        Those nights were planned from an earlier epoch, and can no longer merge.
+        """
+        ...
+
+    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
+        """Return, by table, a text that identifies it across nights; empty if it does not exist."""
+        ...
+
+
+class LoadedTables(Protocol):
+    """The tables that runs load: whether they are still the runs', and have their rows."""
+
+    def check(self, run_ids: Sequence[str]) -> Mapping[str, PenstockError]:
+        """Check that tables are still those that runs were prepared for; return the errors by run.
+
+        Attempts and the steps after the last partition check it themselves, in their transactions.
+        The errors are `TargetChanged`, if a table has been emptied, recreated or renamed since, by
+        another run or from outside; or `Overtaken`.
+        """
+        ...
+
+    def is_intact(self, run_id: str) -> bool:
+        """Whether a crash of the target has left a volatile load intact."""
+        ...
+
+    def losses(self, run_ids: Sequence[str], *, counted: bool) -> Mapping[str, Loss]:
+        """Look again at the tables of runs that have committed every partition.
+
+        Args:
+            run_ids: the runs.
+            counted: whether to count the rows, which reads the tables; otherwise only whether
+                there are any.
+
+        Returns:
+            what is missing, by run; nothing for runs whose rows are there as far as can be told.
+        """
+        ...
+
+
+class Recopies(Protocol):
+    """Requests to copy partitions again."""
+
+    def of(self, run_id: str, request: str) -> frozenset[str]:
         """Return the ids of the partitions for which a request to copy them again was recorded."""
         ...
 
-    def check_recopy(self, run_id: str) -> None:
+    def check(self, run_id: str) -> None:
         """Check that partitions of a run can be copied again.
 
         Raises:
@@ -427,82 +469,99 @@ class ControlStore(Protocol):
             the ids of the partitions whose commit records are gone.
 
         Raises:
-            UsageError: as for `check_recopy`.
+            UsageError: as for `check`.
             PermanentError: the table's rows are not those that were committed. Nothing was changed.
         """
         ...
 
-    def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
-        """Set the statuses of many runs."""
+
+class Presence(Protocol):
+    """Which runs and attempts are active at this moment."""
+
+    def enter(
+        self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
+    ) -> Mapping[str, PenstockError]:
+        """Register this process as executing runs, until this store's catalog closes.
+
+        Several processes may execute one run. The registration ends with the process, for any
+        reason.
+
+        Args:
+            tables: by run, the table that it will finally change, wherever its rows are loaded
+                first.
+            check: called with the id of a run and the ids of other runs being executed on its
+                table, while no other run can enter. If it raises, this run does not enter.
+
+        Returns:
+            the errors that `check` raised, by run.
+        """
         ...
 
-    def committed_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[CommitRecord, ...]]:
-        """Return the commit records of many runs, by run."""
+    def leave(self, tables: Mapping[str, TableRef]) -> None:
+        """Leave the tables, for runs that need nothing more from this process."""
         ...
 
-    def committed(self, run_id: str) -> tuple[CommitRecord, ...]:
-        """Return the commit records, which alone define what is done."""
-        ...
+    def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
+        """Whether a process is executing a run on a table now; None if unknown.
 
-    def committed_in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
-        """Return the commits of the runs of a series: by partition, the run and the record."""
+        Args:
+            run_id: the id of the run.
+            table: the table passed to `enter`.
+        """
         ...
 
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
-    def merge_all(self, run_ids: Sequence[str]) -> None:
-        """Merge the stages of runs in one transaction, which also records the step `MERGE_STEP`.
+
+class ControlStore(Protocol):
+    """What a target keeps of runs, by what it is about."""
+
+    patience: Patience
+    """How long calls wait for others; may be set at any time."""
+    batch_id: str
+    """The batch whose tables' runs this store keeps, so that changes to several of them can be made
+    together, in a session named after it. Empty if there is none.
+    """
+
+    @property
+    def closable_during_calls(self) -> bool:
+        """Whether another thread may close the catalog while a call waits for the server."""
+        ...
+
+    def create(self) -> None:
+        """Create the missing control tables.
 
         Raises:
-            Overtaken: another night has ended since one of them was planned.
-            PermanentError: the target cannot do this for several runs.
+            PlanningError: the user may not; says what an administrator can do.
         """
         ...
 
-    def drop_overtaken(self, run_ids: Sequence[str]) -> None:
-        """Drop the stages of other nights with the same watermarks, after the runs' own merge.
+    @property
+    def runs(self) -> Runs: ...
 
-        Those nights were planned from an earlier epoch, and can no longer merge.
-        """
-        ...
+    @property
+    def generations(self) -> Generations: ...
 
-    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
-        """Return, by table, a text that identifies it across nights; empty if it does not exist."""
-        ...
+    @property
+    def commits(self) -> Commits: ...
 
-    def watermarks(self) -> tuple[Watermark, ...]:
-        """Return the latest watermark of each name."""
-        ...
+    @property
+    def steps(self) -> Steps: ...
 
-    def latest_watermarks(self, names: Sequence[str]) -> Mapping[str, Watermark]:
-        """Return the latest watermark of each of these names; names without any are left out."""
-        ...
+    @property
+    def nights(self) -> Nights: ...
 
-    def watermark_names(self) -> frozenset[str]:
-        """Return the names of all watermarks."""
-        ...
+    @property
+    def tables(self) -> LoadedTables: ...
 
-    def watermark_history(self, name: str) -> tuple[Watermark, ...]:
-        """Return all watermarks of a name, newest first."""
-        ...
+    @property
+    def recopies(self) -> Recopies: ...
 
-    def put_watermark(self, watermark: Watermark) -> bool:
-        """Store a watermark set by the user; return False if its epoch is taken.
+    @property
+    def presence(self) -> Presence: ...
 
-        Nights planned from an earlier epoch merge nothing.
-        """
-        ...
+    @property
+    def watermarks(self) -> Watermarks: ...
 
-    def put_journals(self, journals: Mapping[str, Journal]) -> None:
-        """Store journals of executions, each replacing its previous version.
-
-        Waits for no lock.
-
-        Args:
-            journals: by the id of a run or batch.
-        """
-        ...
-
-    def journals_of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[Journal, ...]]:
-        """Return the same for several runs, by run."""
-        ...
+    @property
+    def journals(self) -> Journals: ...

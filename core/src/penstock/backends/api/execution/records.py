@@ -206,3 +206,7 @@ class RecordStore(ABC):
 
     @abstractmethod
     def delete(self, kind: Kind, where: Row) -> None: ...
+
+    def sweep(self) -> None:
+        """Remove what dead attempts have left behind, if possible."""
+        return

@@ -117,7 +117,7 @@ class RollForwardHooks(Protocol):
         changed.
 
         Raises:
-            TargetChanged: as in `ControlStore.check_target`.
+            TargetChanged: as in `LoadedTables.check`.
         """
         ...
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from penstock.backends.api.execution.control import RunRow
@@ -20,6 +21,7 @@ from penstock.backends.mysql.catalog.tables import creation_times
 from penstock.backends.mysql.connection import wait_for_locks
 from penstock.backends.mysql.load.loaded_table import ALTERING
 from penstock.backends.mysql.records import JOINED_SECONDS, MySqlRecords
+from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.definitions.index_changes import IndexChange
@@ -31,60 +33,55 @@ from penstock.model.tables import TableRef
 from penstock.spec.modes import mode_of
 
 
-class JoinedRuns(Protocol):
-    """The part of the control store used here."""
+class JoinedLoads(Protocol):
+    """The part of the hooks used here."""
 
-    @property
-    def tables(self) -> MySqlRecords: ...
+    ledger: Ledger[MySqlRecords]
 
-    def load_runs(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]: ...
-
-    def steps_done_of(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]: ...
-
-    def doubtful(self, run_ids: Sequence[str]) -> set[str]: ...
+    def suspect(self, run_ids: Sequence[str]) -> set[str]: ...
 
     def is_done(self, run: RunRow, step: Step) -> bool: ...
 
     def do(self, run: RunRow, step: Step) -> object: ...
 
 
-def prepare_batch(runs: JoinedRuns, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
+def prepare_batch(hooks: JoinedLoads, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
     """Do the steps before the first partition of runs that are not prepared.
 
     Returns:
         The ids of the runs that are now prepared.
     """
-    records = runs.tables
+    records = hooks.ledger.store
     with records.alone_all(sorted(loads)) as locked:
-        rows = runs.load_runs(locked)
+        rows = hooks.ledger.runs.load(locked)
         due = {run_id: run for run_id, run in rows.items() if run.prepared_at is None}
         steps = {run_id: list(loads[run_id].before) for run_id in due}
-        _make_schemas(runs, due, steps)
+        _make_schemas(hooks, due, steps)
         for turn in range(max(map(len, steps.values()), default=0)):
             now = {
                 run_id: steps_of_run[turn]
                 for run_id, steps_of_run in steps.items()
                 if turn < len(steps_of_run)
             }
-            for run_id in _refused(runs, due, now):
+            for run_id in _refused(hooks, due, now):
                 del due[run_id], steps[run_id]
-        return _note_prepared(runs, due, loads) if due else frozenset()
+        return _note_prepared(hooks, due, loads) if due else frozenset()
 
 
-def _make_schemas(runs: JoinedRuns, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
+def _make_schemas(hooks: JoinedLoads, due: dict[str, RunRow], steps: dict[str, list[Step]]) -> None:
     """Create each schema once for all of its tables."""
     created: dict[str, bool] = {}
     for run_id, run in list(due.items()):
         for step in [each for each in steps[run_id] if each.id == SCHEMA]:
             if step.statement not in created:
-                created[step.statement] = _succeeds(lambda run=run, step=step: _do(runs, run, step))  # type: ignore[misc]
+                created[step.statement] = _succeeds(partial(_do, hooks, run, step))
             steps[run_id].remove(step)
             if not created[step.statement]:
                 del due[run_id], steps[run_id]
                 break
 
 
-def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
+def _refused(hooks: JoinedLoads, due: Mapping[str, RunRow], steps: Mapping[str, Step]) -> list[str]:
     """Do a step of each run; return the ids of those whose step is not done."""
     refused, together = [], {}
     for run_id, step in steps.items():
@@ -97,11 +94,11 @@ def _refused(runs: JoinedRuns, due: Mapping[str, RunRow], steps: Mapping[str, St
         ):
             # What exists determines what is done.
             run = due[run_id]
-            if not _succeeds(lambda run=run, step=step: _do(runs, run, step)):  # type: ignore[misc]
+            if not _succeeds(partial(_do, hooks, run, step)):
                 refused.append(run_id)
         else:
             together[run_id] = step.statement
-    return refused + _refused_statements(runs.tables, together)
+    return refused + _refused_statements(hooks.ledger.store, together)
 
 
 def _refused_statements(records: MySqlRecords, scripts: Mapping[str, str]) -> list[str]:
@@ -118,9 +115,9 @@ def _refused_statements(records: MySqlRecords, scripts: Mapping[str, str]) -> li
     )
 
 
-def _do(runs: JoinedRuns, run: RunRow, step: Step) -> None:
-    if not runs.is_done(run, step):
-        runs.do(run, step)
+def _do(hooks: JoinedLoads, run: RunRow, step: Step) -> None:
+    if not hooks.is_done(run, step):
+        hooks.do(run, step)
 
 
 def _succeeds(call: Callable[[], None]) -> bool:
@@ -134,9 +131,9 @@ def _succeeds(call: Callable[[], None]) -> bool:
 
 
 def _note_prepared(
-    runs: JoinedRuns, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
+    hooks: JoinedLoads, due: Mapping[str, RunRow], loads: Mapping[str, LoadPlan]
 ) -> frozenset[str]:
-    records = runs.tables
+    records = hooks.ledger.store
 
     def note() -> frozenset[str]:
         rows = records.read(
@@ -233,15 +230,15 @@ class _IndexedRun:
         return self.run.plan.load.table
 
 
-def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+def finish_batch(hooks: JoinedLoads, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
     """Do steps that create indexes; runs with other steps are left out.
 
     Returns:
         The ids of the runs whose steps are done and recorded.
     """
-    records = runs.tables
+    records = hooks.ledger.store
     with records.alone_all(sorted(steps)) as locked:
-        due = records.transact_all(locked, lambda: _due(runs, locked, steps), Hold.STEP)
+        due = records.transact_all(locked, lambda: _due(hooks, locked, steps), Hold.STEP)
         if not due:
             return frozenset()
         tables = [each.table for each in due.values()]
@@ -260,7 +257,7 @@ def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> froze
         def record() -> frozenset[str]:
             unchanged = [
                 run_id
-                for run_id, each in _due(runs, sorted(done), steps).items()
+                for run_id, each in _due(hooks, sorted(done), steps).items()
                 if each.run.generation == done[run_id].run.generation
             ]
             note_altered(records, [done[run_id].table for run_id in unchanged])
@@ -276,12 +273,12 @@ def finish_batch(runs: JoinedRuns, steps: Mapping[str, Sequence[Step]]) -> froze
 
 
 def _due(
-    runs: JoinedRuns, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
+    hooks: JoinedLoads, run_ids: Sequence[str], steps: Mapping[str, Sequence[Step]]
 ) -> dict[str, _IndexedRun]:
     """Return runs that have committed all partitions and done no step, with unchanged tables."""
-    rows = runs.load_runs(run_ids)
-    committed, done = runs.tables.tally(run_ids), runs.steps_done_of(run_ids)
-    doubtful = runs.doubtful(run_ids)
+    rows = hooks.ledger.runs.load(run_ids)
+    committed, done = hooks.ledger.store.tally(run_ids), hooks.ledger.steps_done(run_ids)
+    doubtful = hooks.suspect(run_ids)
     due = {}
     for run_id, run in rows.items():
         table = run.plan.load.table

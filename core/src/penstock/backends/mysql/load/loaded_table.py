@@ -115,3 +115,16 @@ def _indexes_to_make(records: MySqlRecords, run_id: str, mode: str) -> str:
     changes = ((step, IndexChange.of(step, load.table)) for step in load.after)
     due = [step.statement for step, change in changes if change is not None]
     return f", and create the indexes that this run dropped: {due[0]}" if due else ""
+
+
+class MySqlMarks:
+    """See `CreationMarks`."""
+
+    def __init__(self, records: MySqlRecords) -> None:
+        self._records = records
+
+    def creation_mark(self, table: TableRef) -> str | None:
+        return creation_time(self._records.session, table)
+
+    def check_loaded(self, run_id: str, table: TableRef, mode: str) -> None:
+        check_loaded(self._records, run_id, table, mode)

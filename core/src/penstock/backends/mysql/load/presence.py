@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import pymysql
 
+from penstock.backends.mysql.errors import translated
 from penstock.backends.mysql.load.locks import lock_holders, release_all, try_all
 from penstock.backends.mysql.records import MySqlRecords
+from penstock.backends.sql.server.presence import ServerPresence
+from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
 
-RunsOn = Callable[[Collection[TableRef]], Mapping[TableRef, set[str]]]
 
+class MySqlPresence(ServerPresence[MySqlRecords]):
+    """See `ServerPresence`: the locks of a session, of which each execution of a run takes one."""
 
-class MySqlPresence:
-    """The locks of a session, of which each execution of a run takes one.
+    def __init__(self, records: MySqlRecords) -> None:
+        super().__init__(records)
+        self._kept: dict[str, str] = {}
 
-    Args:
-        runs_on: as `ServerRuns.runs_by_table`.
-    """
+    def keep(self, run_id: str) -> None:
+        for name in self.locks(run_id):
+            if self._records.keep(name):
+                self._kept[run_id] = name
+                break
 
-    def __init__(self, records: MySqlRecords, runs_on: RunsOn) -> None:
-        self._records = records
-        self._runs_on = runs_on
-        self._locks: dict[str, str] = {}
+    def enter(
+        self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
+    ) -> dict[str, PenstockError]:
+        if len(tables) < 2 or not self._records.joins(list(tables)):
+            return super().enter(tables, check)
+        with translated("target"):
+            contested = self._enter_free(tables)
+        return super().enter({run_id: tables[run_id] for run_id in contested}, check)
 
-    def name(self, run_id: str, number: int) -> str:
-        return self._records.lock(f"penstock:run:{run_id}:{number}")
-
-    def keep(self, run_id: str, number: int) -> bool:
-        """Take one of a run's locks; return whether it was free."""
-        name = self.name(run_id, number)
-        if not self._records.keep(name):
-            return False
-        self._locks[run_id] = name
-        return True
-
-    def enter_all(self, tables: Mapping[str, TableRef], executions: int) -> list[str]:
+    def _enter_free(self, tables: Mapping[str, TableRef]) -> list[str]:
         """Register runs on whose tables no other run is active.
 
         Returns:
@@ -48,16 +48,16 @@ class MySqlPresence:
         open_ = try_all(connection, sorted(gates.values()))
         try:
             free = {run: table for run, table in tables.items() if gates[table] in open_}
-            active_runs = self._runs_on(list(free.values()))
+            active_runs = self.runs_by_table(list(free.values()))
             names = {
-                self.name(other, number): other
+                name: other
                 for run_ids in active_runs.values()
                 for other in run_ids
-                for number in range(executions)
+                for name in self.locks(other)
             }
             executed = {names[name] for name in lock_holders(connection, list(names))}
             alone = {
-                run: self.name(run, 0)
+                run: self.locks(run)[0]
                 for run, table in free.items()
                 if not executed.intersection(active_runs.get(table, ())) - {run}
             }
@@ -69,13 +69,13 @@ class MySqlPresence:
             with suppress(pymysql.Error):  # the session may have ended
                 release_all(connection, sorted(open_))
         locks = {run: name for run, name in first.items() if name in free_locks}
-        self._locks |= locks
+        self._kept |= locks
         return [run for run in tables if run not in locks]
 
     def _gate(self, table: TableRef) -> str:
         return self._records.lock(f"penstock:table:{table}")
 
-    def leave_all(self, run_ids: Mapping[str, TableRef]) -> None:
-        """Release the locks of runs."""
-        names = [self._locks.pop(run_id) for run_id in run_ids if run_id in self._locks]
-        release_all(self._records.connection, names)
+    def leave(self, tables: Mapping[str, TableRef]) -> None:
+        names = [self._kept.pop(run_id) for run_id in tables if run_id in self._kept]
+        with translated("target"):
+            release_all(self._records.connection, names)

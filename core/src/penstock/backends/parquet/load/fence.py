@@ -66,7 +66,7 @@ class Fence:
         """Check that a run can finish.
 
         Raises:
-            TargetChanged: as in `ControlStore.check_target`.
+            TargetChanged: as in `LoadedTables.check`.
         """
         run = self._runs.find(run_id)
         if run is None or not _is_loading(run):

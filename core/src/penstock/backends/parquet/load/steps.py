@@ -71,7 +71,7 @@ class Steps:
 
         Raises:
             TransientError: some partitions are no longer committed.
-            TargetChanged: see `ControlStore.check_target`.
+            TargetChanged: see `LoadedTables.check`.
         """
         match step.statement:
             case "dataset":

@@ -20,7 +20,7 @@ def enter(
     table: TableRef,
     check: Callable[[Sequence[str]], None],
 ) -> None:
-    """Register a run as active on a table; see `ControlStore.enter`.
+    """Register a run as active on a table; see `Presence.enter`.
 
     A run is marked as active by an advisory lock of the session, which the server releases when the
     session ends for any reason. Behind a pooler there is no session to hold the lock: this run sees

@@ -22,7 +22,7 @@ AT_ONCE = 100
 
 
 def see_again(connection: Connection, schema: str, runs: Sequence[Lasting]) -> dict[str, Seen]:
-    """Return what is there of complete runs; see `RecordedRuns.see_again`.
+    """Return what is there of complete runs; see `LoadHooks.see_again`.
 
     Args:
         connection: a session on the target.

@@ -37,21 +37,15 @@ class Presence:
         self._locked_files: dict[tuple[str, str], tuple[str, int]] = {}
         """Files and their descriptors, by run and the mark of its table."""
 
-    def enter(self, run_id: str, table: str, check: Callable[[Sequence[str]], None]) -> None:
-        """See `ControlStore.enter`.
+    def enter(
+        self, tables: Mapping[str, str], check: Callable[[str, Sequence[str]], None]
+    ) -> dict[str, PenstockError]:
+        """Register this process; see `Presence` of the control store.
 
         Raises:
             TransientError: a stopped process prevents others from entering.
             PermanentError: the folder is not writable.
         """
-        failed = self.enter_all({run_id: table}, lambda _, run_ids: check(run_ids))
-        for error in failed.values():
-            raise error
-
-    def enter_all(
-        self, tables: Mapping[str, str], check: Callable[[str, Sequence[str]], None]
-    ) -> dict[str, PenstockError]:
-        """See `ControlStore.enter_all`."""
         failed: dict[str, PenstockError] = {}
         if not tables:
             # a process that enters nothing leaves nothing, and would not remove the folder

@@ -17,42 +17,36 @@ _COLUMNS = ("name", "epoch", "run_id", "content", "made_at")
 
 
 class WatermarkRecords:
-    """The part of a `ControlStore` that keeps nights.
+    """See `Watermarks`.
 
     The epochs of a name are consecutive: the night that adds the next one keeps all others from
     doing so.
     """
 
-    _records: RecordStore
+    def __init__(self, records: RecordStore) -> None:
+        self._records = records
 
-    def watermarks(self) -> tuple[Watermark, ...]:
-        """Return the latest watermark of each name."""
+    def latest_of_all(self) -> tuple[Watermark, ...]:
         latest: dict[str, Watermark] = {}
         for each in self._watermarks({}):
             if each.name not in latest or latest[each.name].epoch < each.epoch:
                 latest[each.name] = each
         return tuple(latest[name] for name in sorted(latest))
 
-    def latest_watermarks(self, names: Sequence[str]) -> dict[str, Watermark]:
-        """Return watermarks by name; names without any are left out."""
+    def latest(self, names: Sequence[str]) -> dict[str, Watermark]:
         rows = self._records.latest_watermarks(names, _COLUMNS) if names else ()
         return {row["name"]: _watermark(row) for row in rows}
 
-    def watermark_names(self) -> frozenset[str]:
-        """Return the names of all watermarks, which are never removed."""
+    def names(self) -> frozenset[str]:
+        # Watermarks are never removed.
         rows = self._records.read(Kind.WATERMARK, {"epoch": FIRST_EPOCH}, ("name",))
         return frozenset(row["name"] for row in rows)
 
-    def watermark_history(self, name: str) -> tuple[Watermark, ...]:
-        """Return all watermarks of a name, newest first."""
+    def history(self, name: str) -> tuple[Watermark, ...]:
         watermarks = self._watermarks({"name": name})
         return tuple(sorted(watermarks, key=lambda each: each.epoch, reverse=True))
 
-    def watermark(self, name: str) -> Watermark | None:
-        return self.latest_watermarks([name]).get(name)
-
-    def put_watermark(self, watermark: Watermark) -> bool:
-        """Store a watermark; return False if its epoch is taken."""
+    def put(self, watermark: Watermark) -> bool:
         return self._records.transact(
             watermark.run_id, lambda: self._records.add(Kind.WATERMARK, [_row(watermark)]) == 1
         )
@@ -74,7 +68,7 @@ class WatermarkRecords:
             Overtaken: another night has ended since one was planned, or has a newer snapshot.
         """
         names = [night.name for _, night, _ in nights]
-        latest = self.latest_watermarks(names)
+        latest = self.latest(names)
         watermarks = []
         for run, night, records in nights:
             last = latest.get(night.name)
@@ -86,14 +80,14 @@ class WatermarkRecords:
         if watermarks and self._records.add(Kind.WATERMARK, list(map(_row, watermarks))) != len(
             watermarks
         ):
-            latest = self.latest_watermarks(names)
+            latest = self.latest(names)
             for run, night, _ in nights:
                 last = latest.get(night.name)
                 if last is None or last.run_id != run.run_id:
                     raise overtaken_error(run.run_id, night, last)
         return watermarks
 
-    def note_night(self, watermark: Watermark) -> None:
+    def complete(self, watermark: Watermark) -> None:
         """Complete the watermark that `take_epochs` has added."""
         row = _row(watermark)
         mine = {"name": watermark.name, "epoch": watermark.epoch}

@@ -17,7 +17,7 @@ AT_ONCE = 100
 
 
 def see_again(session: Session, runs: Sequence[Lasting]) -> dict[str, Seen]:
-    """Return what is there of complete runs; see `RecordedRuns.see_again`."""
+    """Return what is there of complete runs; see `LoadHooks.see_again`."""
     relations = read_relations_anew(session)
     seen: dict[str, Seen] = {}
     tables: list[Lasting] = []

@@ -110,6 +110,10 @@ class FileRecords(LoadRecords):
         with self._transaction():
             return body()
 
+    def sweep(self) -> None:
+        self._database.attempts.sweep()
+        self._database.tidy()
+
     def joins(self, run_ids: Sequence[str]) -> bool:
         return True  # it has the file to itself in any case
 

@@ -8,14 +8,19 @@ from typing import Any
 
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.shared import database_file
+from penstock.backends.shared.records.control_store import RecordedRuns
+from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.values.arrow import in_arrow, schema_of, schema_to_text
 from penstock.backends.shared.values.fitting import fit_column
 from penstock.backends.sql.catalog.catalog_facts import CatalogFacts
 from penstock.backends.sql.catalog.relations import read_columns
 from penstock.backends.sql.loads.load_plan import plan_load
+from penstock.backends.sql.loads.merged_nights import MergedNights
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.backends.sql.one_file.lazy_session import LazySession
-from penstock.backends.sql.one_file.runs import FileRuns
+from penstock.backends.sql.one_file.load_hooks import FileLoadHooks
+from penstock.backends.sql.one_file.presence import FilePresence
+from penstock.backends.sql.one_file.records import FileRecords
 from penstock.backends.sql.session import Session
 from penstock.backends.sql.target import SqlTarget
 from penstock.model.plans import LoadPlan
@@ -25,14 +30,19 @@ from penstock.model.tables import Column, Relation, TableRef
 class FileTarget(SqlTarget):
     """A target that opens its file for a moment at a time, so that others get their turn."""
 
-    runs: type[FileRuns] = FileRuns
+    load_hooks: type[FileLoadHooks] = FileLoadHooks
     arrow_types: Mapping[str, Any]
     """See `FileSource`."""
 
     def __init__(self, database: OneFile, control_schema: str) -> None:
         self._database = database
         self._catalog_facts: CatalogFacts | None = None
-        self.control: FileRuns = self.runs(database, control_schema)
+        self._presence = FilePresence(database)
+        records = FileRecords(database, control_schema)
+        ledger = Ledger(records)
+        loads = self.load_hooks(ledger)
+        nights = MergedNights(records, loads, loads.storage, counts_rows=True)
+        self.control = RecordedRuns(ledger, loads, self._presence, nights)
 
     def in_arrow(
         self, session: Session, rows: str, columns: Sequence[Column]
@@ -48,7 +58,7 @@ class FileTarget(SqlTarget):
 
     def close(self) -> None:
         self._database.interrupt()
-        self.control.leave()
+        self._presence.close()
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:

@@ -130,6 +130,10 @@ class ServerRecords(LoadRecords):
     def is_held(self, names: Sequence[str]) -> bool:
         """Whether any session holds one of these locks."""
 
+    @abstractmethod
+    def active_partitions(self, run_id: str) -> dict[str, int]:
+        """Return the partitions of a run with an attempt that is alive, and its number, or 0."""
+
     # The tables
 
     @abstractmethod

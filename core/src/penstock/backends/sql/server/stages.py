@@ -186,6 +186,14 @@ class StageRecords(ServerRecords, Generic[S]):
         """Return the stages of attempts that own their partitions and may be alive."""
         return list(filter(self.is_alive, self.stages({**where, "owner": 1})))
 
+    def active_partitions(self, run_id: str) -> dict[str, int]:
+        with self.session.translated(f"run {run_id}"):
+            return {
+                stage.partition_id: stage.attempt
+                for stage in self.owners({"run_id": run_id})
+                if self.is_heard(stage)
+            }
+
     def claim(self, token: str, attempt: Attempt) -> None:
         """Make an attempt the owner of its partition."""
         mine = {"run_id": attempt.spec.run_id, "partition_id": attempt.partition.id}

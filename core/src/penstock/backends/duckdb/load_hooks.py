@@ -1,4 +1,4 @@
-"""The control store: the parts that only DuckDB has, about the table."""
+"""The tables that runs load: the parts that only DuckDB has."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.duckdb.catalog.tables import definition_of, unique_keys
 from penstock.backends.duckdb.load.numbering import ADVANCE, NUMBER, advancing, numbering
 from penstock.backends.sql.catalog.relations import read_relations
-from penstock.backends.sql.one_file.runs import FileRuns
+from penstock.backends.sql.one_file.load_hooks import FileLoadHooks
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
 
-class DuckRuns(FileRuns):
-    """The control store of a DuckDB target."""
+class DuckLoadHooks(FileLoadHooks):
+    """See `FileLoadHooks`."""
 
     def do(self, run: RunRow, step: Step) -> None:
         if step.kind in (NUMBER, ADVANCE):
             target = CopySpec.from_stored(run.spec, "", "").target_ref
             update = numbering if step.kind == NUMBER else advancing
-            step = update(self._tables.session, step, target)
+            step = update(self.store.session, step, target)
         super().do(run, step)
 
     def storage(self, table: TableRef) -> str:
         # DuckDB renumbers its tables whenever the file is opened, and records no times: a table is
         # identified by its definition and keys.
-        with self._tables.reading():
-            session = self._tables.session
+        with self.store.reading():
+            session = self.store.session
             if read_relations(session).get(table, True):
                 return ""
             definition = hashlib.sha256(definition_of(session, table).encode()).hexdigest()[:16]

@@ -1,0 +1,196 @@
+"""The hooks by which a backend takes part in the steps around a load."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.records import NOW, RecordStore, Row
+from penstock.backends.shared.records.lasting_rows import Lasting, Seen
+from penstock.backends.shared.records.ledger import Ledger
+from penstock.errors import TargetChanged
+from penstock.model.plans import LoadPlan, Step
+from penstock.model.records import CommitRecord
+from penstock.model.tables import TableRef
+
+R = TypeVar("R", bound=RecordStore)
+
+
+class LoadHooks(ABC, Generic[R]):
+    """What only a backend knows about loaded tables: how a step is done, and whether they changed.
+
+    Args:
+        ledger: the target's records.
+    """
+
+    shows_before_last_steps = True
+    """Whether a run's rows are in its table, for all to see, before its last steps."""
+
+    def __init__(self, ledger: Ledger[R]) -> None:
+        self.ledger = ledger
+        self.store: R = ledger.store
+
+    # Whether a table is still the run's
+
+    @abstractmethod
+    def check_target(self, run_id: str) -> None:
+        """Check that the table is still the one the run was prepared for.
+
+        Raises:
+            TargetChanged: it has been emptied, recreated or renamed since.
+        """
+
+    def doubtful(self, run_ids: Sequence[str]) -> Collection[str]:
+        """Return the runs for which `check_target` has to look at the table."""
+        return run_ids
+
+    def changes(self, run_ids: Sequence[str]) -> dict[str, TargetChanged]:
+        """Return the errors of `check_target`, by run."""
+        changed: dict[str, TargetChanged] = {}
+        doubtful = self.doubtful(run_ids)
+        for run_id in run_ids:
+            if run_id in doubtful:
+                try:
+                    self.check_target(run_id)
+                except TargetChanged as error:
+                    changed[run_id] = error
+        return changed
+
+    def is_intact(self, run_id: str) -> bool:
+        """Whether a crash of the target has left a volatile load intact."""
+        return True
+
+    def check_not_shut_out(self, run: RunRow) -> None:
+        """Check, before a step after the last partition, that the run's commits still count.
+
+        Raises:
+            TargetChanged: another run has voided them.
+        """
+        return
+
+    def check_rows(self, run: RunRow) -> None:
+        """Check the rows, before the watermark claims that a table loaded in place is complete.
+
+        Raises:
+            TargetChanged: the table is no longer the run's.
+        """
+        return
+
+    def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
+        """Look at the tables of runs that are complete; see `LoadedTables.losses`.
+
+        Args:
+            runs: the runs, with what to look for.
+
+        Returns:
+            what is there, by run; nothing for runs about which nothing can be told.
+        """
+        return {}
+
+    # Before the first partition
+
+    @abstractmethod
+    def check_emptying(self, run: RunRow) -> None:
+        """Check before a restarted run empties its table again.
+
+        Raises:
+            TargetChanged: another run has loaded rows since, which would be lost.
+        """
+
+    def check_replanning(self, run_id: str) -> None:
+        """Check before a run gets another plan.
+
+        Raises:
+            TargetChanged: its rows cannot be taken back.
+        """
+        return
+
+    def prepare_at_once(self, loads: Mapping[str, LoadPlan]) -> frozenset[str]:
+        """Prepare runs in a faster way than step by step, if the backend has one.
+
+        Returns:
+            the ids of the runs that are prepared now, and were not before.
+        """
+        return frozenset()
+
+    def before_load(self, run: RunRow, load: LoadPlan) -> None:
+        """Run before the first step, in a transaction."""
+        return
+
+    def before_loads(self, loads: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """Run `before_load` for several runs, in one transaction."""
+        for run, load in loads:
+            self.before_load(run, load)
+
+    @abstractmethod
+    def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
+        """Return what to keep in the run's record to recognize the table later.
+
+        Called in the transaction that marks the run as prepared.
+        """
+
+    def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:
+        """Mark runs as prepared, in this transaction, with what identifies their tables."""
+        for run, load in prepared:
+            changes = self.after_preparing(run, load)
+            self.ledger.runs.change(
+                run.run_id, {"prepared_at": NOW, "status": "running", **changes}
+            )
+
+    # Steps
+
+    @abstractmethod
+    def do(self, run: RunRow, step: Step) -> None:
+        """Do a step; one after the last partition, only if the table is still the run's.
+
+        Raises:
+            TargetChanged: it is not.
+        """
+
+    def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        """Do steps of several runs, in one transaction."""
+        for run, step in steps:
+            self.do(run, step)
+
+    def is_done(self, run: RunRow, step: Step) -> bool:
+        """Whether the table is in the state after a step.
+
+        Asked if steps and records are separate, and about steps that a stopped run has not done.
+        """
+        return False
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        """Run in the transaction that records a step after the last partition."""
+        return
+
+    def after_record(self, run_id: str, step: Step) -> None:
+        """Run after this process has recorded a step after the last partition."""
+        return
+
+    def finish_at_once(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
+        """Do steps of several runs together, where steps and records are separate.
+
+        Returns:
+            the ids of the runs whose steps are done and recorded.
+        """
+        return frozenset()
+
+    # Partitions that are copied again
+
+    @abstractmethod
+    def check_recopy(self, run_id: str) -> None:
+        """Check that partitions of a run can be copied again; see `Recopies.check`."""
+
+    @abstractmethod
+    def take_back(
+        self, run: RunRow, records: Sequence[CommitRecord], rows_of: TableRef | None
+    ) -> None:
+        """Delete the rows of partitions, within its transaction; see `Recopies.forget`.
+
+        Args:
+            run: the run.
+            records: the commit records of the partitions.
+            rows_of: the table from which the rows are deleted; None to leave them.
+        """
