@@ -235,7 +235,8 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
             self._connection.execute(self._statement("mark_volatile"), [run_id])
         # Mode attach adds children, and records each.
         tables = [
-            (run.run_id, load.table, mode_of(run.spec).entry is not Entry.ATTACH) for run, load in prepared
+            (run.run_id, load.table, mode_of(run.spec).entry is not Entry.ATTACH)
+            for run, load in prepared
         ]
         note_tables(self._connection, self._schema, tables, prepared=True)
 

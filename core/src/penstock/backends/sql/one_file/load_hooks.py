@@ -22,7 +22,7 @@ from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import mode_of, mode_of
+from penstock.spec.modes import mode_of
 
 
 class FileLoadHooks(LoadHooks[FileRecords]):
