@@ -18,7 +18,6 @@ from penstock.backends.api.execution.control import (
     RunHead,
     RunningAttempt,
     RunRow,
-    reading_run,
 )
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.registry import ddl_scheme, find_backend
@@ -36,7 +35,7 @@ from penstock.planning.asking.rounds import plan_source, plan_table
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.named_partitions import check_explicit_partitions, check_series
 from penstock.planning.request import PlanRequest
-from penstock.run.connections import Connections, connect, resolve
+from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
@@ -49,7 +48,6 @@ from penstock.run.opening import in_background
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
-    load_run,
     stored_spec,
 )
 from penstock.run.run_status import load_standing
@@ -59,6 +57,7 @@ from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
+from penstock.run.stored_runs import load_run, spec_of, stored_run, target_catalog
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -317,12 +316,8 @@ def find_loss(run_id: str, *, target: str, control_schema: str = "penstock") -> 
     Raises:
         UsageError: no such run.
     """
-    check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
-        run = load_run(catalog, run_id, control_schema)
-        with reading_run(run_id):
-            spec = CopySpec.from_stored(run.spec, "", "")
+    with stored_run(run_id, target, control_schema) as (catalog, run):
+        spec = spec_of(run_id, run.spec)
         return find_losses({run_id: (spec, run)}, catalog.control).get(run_id)
 
 
@@ -434,8 +429,7 @@ def verify(
         closing(ends.open_target(control_schema)) as target_catalog,
     ):
         run = load_run(target_catalog, run_id, control_schema)
-        with reading_run(run_id):
-            spec = CopySpec.from_stored(run.spec, source, target)
+        spec = spec_of(run_id, run.spec, source, target)
         values.choose(show_values or spec.show_values)
         if show_rows and values.chosen() == values.NEVER:
             raise UsageError(
@@ -459,10 +453,8 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     Raises:
         UsageError: no such run.
     """
-    check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
-        return _status(catalog, load_run(catalog, run_id, control_schema))
+    with stored_run(run_id, target, control_schema) as (catalog, run):
+        return _status(catalog, run)
 
 
 def statuses(
@@ -480,9 +472,8 @@ def statuses(
         control_schema: the schema of the control tables.
         columns: whether to also read the columns of the tables that the runs load.
     """
-    url, backend, *_ = resolve(target, "--target")
     results = []
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         for run_id in run_ids:
             run = catalog.control.load_run(run_id)
             if run is not None:
@@ -513,8 +504,7 @@ def committed_in_series(
         control_schema: the schema of the control tables.
     """
     check_series(series)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         return catalog.control.committed_in_series(series)
 
 
@@ -575,8 +565,7 @@ def _resolve_tables(
 
 def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
-    with reading_run(run_id):
-        spec = CopySpec.from_stored(run.spec, "", "")
+    spec = spec_of(run_id, run.spec)
     head = RunHead(run_id, run.status, run.created_at, run.finished_at)
     return RunStatus(
         run,

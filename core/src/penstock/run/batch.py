@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.execution.control import Loss, NewRun, RunRow, reading_run
+from penstock.backends.api.execution.control import Loss, NewRun, RunRow
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
@@ -48,13 +48,14 @@ from penstock.run.journals import keep_journals
 from penstock.run.listing import count_unplanned, without_run
 from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
-from penstock.run.resume_checks import committed_partitions, missing_run_error
+from penstock.run.resume_checks import committed_partitions
 from penstock.run.run_status import load_standing
 from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
 from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
 from penstock.run.state import RunState, new_run_id
+from penstock.run.stored_runs import missing_run_error, spec_of
 from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
@@ -188,8 +189,7 @@ def resume_all(
         heads = [head for head in control.heads() if head.run_id.startswith(f"{batch_id}-")]
         for line in control.lines(heads):
             run_id = line.head.run_id
-            with reading_run(run_id):
-                spec = CopySpec.from_stored(line.spec, source, target)
+            spec = spec_of(run_id, line.spec, source, target)
             if batch_of(run_id, spec) == batch_id:
                 changes = _changes_of(spec, overrides)
                 spec = replace(spec, **changes, run_id=run_id, control_schema=control_schema)
