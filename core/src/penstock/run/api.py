@@ -51,11 +51,9 @@ from penstock.run.resume_checks import (
     stored_spec,
 )
 from penstock.run.run_status import load_standing
-from penstock.run.snapshot.awaited_holder import AwaitHolder
-from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
-from penstock.run.snapshot.source_view import LossPolicy, SourceView
+from penstock.run.snapshot.source_view import SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.stored_runs import load_run, spec_of, stored_run, target_catalog
 from penstock.run.value_display import isolate_display, isolate_generator_display
@@ -602,10 +600,7 @@ def _continue_run(
     target.control.patience = spec.patience
     continuation = Continuation(spec, run, partitions, target.control, request)
     pending = continuation.pending
-    # With nothing to copy, both sides are compared as of the run's own snapshot.
-    only = read_now and [partition.id for partition in pending] if pending else None
-    policy = _policy(spec, only, await_snapshot)
-    view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
+    view = continuation.view(ends, read_now=read_now, await_snapshot=await_snapshot)
     # It costs 0.3 s of CPU, which a task whose partition is already done can save.
     nursery = ends.nursery() if pending else None
     try:
@@ -633,24 +628,6 @@ def _continue_run(
         if nursery is not None:
             nursery.close()
         view.close()
-
-
-def _policy(
-    spec: CopySpec, read_now: Sequence[str] | None, await_snapshot: float | None
-) -> LossPolicy:
-    """Return the policy for a run whose snapshot is lost.
-
-    Args:
-        spec: the options of the run.
-        read_now: ids of the partitions to read as of now, empty for all that are not
-            committed; None for the run's own snapshot.
-        await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
-    """
-    if read_now is not None and spec.snapshot != "none":
-        return CurrentReads(read_now)
-    if await_snapshot is None or spec.snapshot == "none":
-        return OptionPolicy()
-    return AwaitHolder(await_snapshot)
 
 
 def _execute(

@@ -50,10 +50,9 @@ from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
 from penstock.run.resume_checks import committed_partitions
 from penstock.run.run_status import load_standing
-from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
+from penstock.run.snapshot.source_view import TAKES, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.stored_runs import missing_run_error, spec_of
 from penstock.run.table_requests import TableRequest
@@ -391,16 +390,14 @@ class _Batch:
                 # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
 
-    def _view(
-        self, spec: CopySpec, run_id: str, stored: RunRow | None, policy: LossPolicy | None = None
-    ) -> SourceView:
+    def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
         ends = self._ends
         return SourceView(
             spec,
             run_id,
             ends.source_url,
             ends.source_backend,
-            policy or OptionPolicy(),
+            OptionPolicy(),
             stored,
             hold=self._snapshot.share,
         )
@@ -681,9 +678,9 @@ class _Batch:
         run.was_done = stored.status == "done"
         run.complete = continuation.complete
         run.view.close()
-        as_of_now = request.as_of_now and not run.complete and run.spec.snapshot != "none"
-        policy = CurrentReads(()) if as_of_now else None
-        run.view = self._view(run.spec, run.run_id, stored, policy)
+        run.view = continuation.view(
+            self._ends, read_now=() if request.as_of_now else None, hold=self._snapshot.share
+        )
         if not run.complete:
             yield from continuation.find_view(run.view, self._ends, self._target)
         run.begin(stored.plan)
