@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -19,9 +19,8 @@ from penstock.backends.api.execution.control import (
     RunningAttempt,
     RunRow,
 )
-from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
+from penstock.backends.api.optional.bulk_catalogs import prefetch
 from penstock.backends.api.registry import ddl_scheme, find_backend
-from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import MissingTarget, PlanningError, UsageError
 from penstock.events import Event
@@ -40,6 +39,7 @@ from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
+from penstock.run.facts import definitions_of, describing_both
 from penstock.run.failures import OneRun
 from penstock.run.finished_runs import check_rows_left, find_losses, reasons_to_renew
 from penstock.run.journals import keep_journals
@@ -139,7 +139,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ):
         spec, reasons = ends.with_schemas(spec, source, target)
         request = _plan_request(spec, spec.run_id or new_run_id(), ends)
-        with _each_asked_once(spec, source, target):
+        with describing_both([spec], source, target):
             try:
                 result = plan_table(request, source, target)
             except MissingTarget as error:
@@ -194,8 +194,8 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     )
                     stack.enter_context(closing(view))
                     request = _plan_request(spec, run_id, ends)
-                    with _each_asked_once(spec, source, target):
-                        definitions = {spec.partitioning} if spec.load_mode.recreates else ()
+                    with describing_both([spec], source, target):
+                        definitions = definitions_of([spec])
                         with in_background(lambda: prefetch(target, definitions)):
                             prefetch(source)
                             view.note_state(source)
@@ -269,7 +269,7 @@ def create(
             spec, reasons = _resolve_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
-                with _each_asked_once(spec, source, target):
+                with describing_both([spec], source, target):
                     view.note_state(source)
                     # Planned from the source as it is now: a plan also covers every row of a later
                     # snapshot.
@@ -540,15 +540,6 @@ def _plan_request(
     return PlanRequest.of(
         spec, streams_of(spec.degree), run_id, ends.capabilities, partitions, series
     )
-
-
-@contextmanager
-def _each_asked_once(
-    spec: CopySpec, source: SourceCatalog, target: TargetCatalog
-) -> Iterator[None]:
-    """Let the catalogs cache their answers while one table is planned."""
-    with describing(source, [spec.relation]), describing(target, [spec.target_ref]):
-        yield
 
 
 def _resolve_tables(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.facts import definitions_of, describing_both
 from penstock.run.failures import ManyRuns
 from penstock.run.finished_runs import (
     check_rows_left,
@@ -424,10 +425,9 @@ class _Batch:
 
     def _plan_all(self, window: Sequence[RunState]) -> Iterator[Event]:
         seconds: dict[RunState, float] = {}
-        with ExitStack() as facts:
-            facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
-            facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
-            definitions = {r.spec.partitioning for r in window if r.spec.load_mode.recreates}
+        specs = [run.spec for run in window]
+        with describing_both(specs, self._source, self._target):
+            definitions = definitions_of(specs)
             with in_background(lambda: prefetch(self._target, definitions)):
                 prefetch(self._source, definitions)
             stored = self._stored([run.run_id for run in window])
