@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -18,11 +18,9 @@ from penstock.backends.api.execution.control import (
     RunHead,
     RunningAttempt,
     RunRow,
-    reading_run,
 )
-from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
+from penstock.backends.api.optional.bulk_catalogs import prefetch
 from penstock.backends.api.registry import ddl_scheme, find_backend
-from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import MissingTarget, PlanningError, UsageError
 from penstock.events import Event
@@ -36,11 +34,12 @@ from penstock.planning.asking.rounds import plan_source, plan_table
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.named_partitions import check_explicit_partitions, check_series
 from penstock.planning.request import PlanRequest
-from penstock.run.connections import Connections, connect, resolve
+from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
+from penstock.run.facts import definitions_of, describing_both
 from penstock.run.failures import OneRun
 from penstock.run.finished_runs import check_rows_left, find_losses, reasons_to_renew
 from penstock.run.journals import keep_journals
@@ -49,20 +48,17 @@ from penstock.run.opening import in_background
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
-    load_run,
     stored_spec,
 )
 from penstock.run.run_status import load_standing
-from penstock.run.snapshot.awaited_holder import AwaitHolder
-from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
-from penstock.run.snapshot.source_view import LossPolicy, SourceView
+from penstock.run.snapshot.source_view import SourceView
 from penstock.run.state import RunState, new_run_id
+from penstock.run.stored_runs import load_run, spec_of, stored_run, target_catalog
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
-from penstock.spec.modes import Table
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
 from penstock.verification.partitions import is_compared
@@ -143,7 +139,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ):
         spec, reasons = ends.with_schemas(spec, source, target)
         request = _plan_request(spec, spec.run_id or new_run_id(), ends)
-        with _each_asked_once(spec, source, target):
+        with describing_both([spec], source, target):
             try:
                 result = plan_table(request, source, target)
             except MissingTarget as error:
@@ -198,10 +194,8 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
                     )
                     stack.enter_context(closing(view))
                     request = _plan_request(spec, run_id, ends)
-                    with _each_asked_once(spec, source, target):
-                        definitions = (
-                            {spec.partitioning} if spec.load_mode.table is Table.RECREATED else ()
-                        )
+                    with describing_both([spec], source, target):
+                        definitions = definitions_of([spec])
                         with in_background(lambda: prefetch(target, definitions)):
                             prefetch(source)
                             view.note_state(source)
@@ -275,7 +269,7 @@ def create(
             spec, reasons = _resolve_tables(spec, ends, target)
             view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
             with closing(view.open()) as source:
-                with _each_asked_once(spec, source, target):
+                with describing_both([spec], source, target):
                     view.note_state(source)
                     # Planned from the source as it is now: a plan also covers every row of a later
                     # snapshot.
@@ -320,12 +314,8 @@ def find_loss(run_id: str, *, target: str, control_schema: str = "penstock") -> 
     Raises:
         UsageError: no such run.
     """
-    check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
-        run = load_run(catalog, run_id, control_schema)
-        with reading_run(run_id):
-            spec = CopySpec.from_stored(run.spec, "", "")
+    with stored_run(run_id, target, control_schema) as (catalog, run):
+        spec = spec_of(run_id, run.spec)
         return find_losses({run_id: (spec, run)}, catalog.control).get(run_id)
 
 
@@ -437,8 +427,7 @@ def verify(
         closing(ends.open_target(control_schema)) as target_catalog,
     ):
         run = load_run(target_catalog, run_id, control_schema)
-        with reading_run(run_id):
-            spec = CopySpec.from_stored(run.spec, source, target)
+        spec = spec_of(run_id, run.spec, source, target)
         values.choose(show_values or spec.show_values)
         if show_rows and values.chosen() == values.NEVER:
             raise UsageError(
@@ -462,10 +451,8 @@ def status(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
     Raises:
         UsageError: no such run.
     """
-    check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
-        return _status(catalog, load_run(catalog, run_id, control_schema))
+    with stored_run(run_id, target, control_schema) as (catalog, run):
+        return _status(catalog, run)
 
 
 def statuses(
@@ -483,9 +470,8 @@ def statuses(
         control_schema: the schema of the control tables.
         columns: whether to also read the columns of the tables that the runs load.
     """
-    url, backend, *_ = resolve(target, "--target")
     results = []
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         for run_id in run_ids:
             run = catalog.control.runs.find(run_id)
             if run is not None:
@@ -516,8 +502,7 @@ def committed_in_series(
         control_schema: the schema of the control tables.
     """
     check_series(series)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         return catalog.control.commits.in_series(series)
 
 
@@ -557,15 +542,6 @@ def _plan_request(
     )
 
 
-@contextmanager
-def _each_asked_once(
-    spec: CopySpec, source: SourceCatalog, target: TargetCatalog
-) -> Iterator[None]:
-    """Let the catalogs cache their answers while one table is planned."""
-    with describing(source, [spec.relation]), describing(target, [spec.target_ref]):
-        yield
-
-
 def _resolve_tables(
     spec: CopySpec, ends: Connections, target: TargetCatalog
 ) -> tuple[CopySpec, tuple[str, ...]]:
@@ -578,8 +554,7 @@ def _resolve_tables(
 
 def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
-    with reading_run(run_id):
-        spec = CopySpec.from_stored(run.spec, "", "")
+    spec = spec_of(run_id, run.spec)
     head = RunHead(run_id, run.status, run.created_at, run.finished_at)
     return RunStatus(
         run,
@@ -616,10 +591,7 @@ def _continue_run(
     target.control.patience = spec.patience
     continuation = Continuation(spec, run, partitions, target.control, request)
     pending = continuation.pending
-    # With nothing to copy, both sides are compared as of the run's own snapshot.
-    only = read_now and [partition.id for partition in pending] if pending else None
-    policy = _policy(spec, only, await_snapshot)
-    view = SourceView(spec, run.run_id, ends.source_url, ends.source_backend, policy, run)
+    view = continuation.view(ends, read_now=read_now, await_snapshot=await_snapshot)
     # It costs 0.3 s of CPU, which a task whose partition is already done can save.
     nursery = ends.nursery() if pending else None
     try:
@@ -647,24 +619,6 @@ def _continue_run(
         if nursery is not None:
             nursery.close()
         view.close()
-
-
-def _policy(
-    spec: CopySpec, read_now: Sequence[str] | None, await_snapshot: float | None
-) -> LossPolicy:
-    """Return the policy for a run whose snapshot is lost.
-
-    Args:
-        spec: the options of the run.
-        read_now: ids of the partitions to read as of now, empty for all that are not
-            committed; None for the run's own snapshot.
-        await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
-    """
-    if read_now is not None and spec.snapshot != "none":
-        return CurrentReads(read_now)
-    if await_snapshot is None or spec.snapshot == "none":
-        return OptionPolicy()
-    return AwaitHolder(await_snapshot)
 
 
 def _execute(

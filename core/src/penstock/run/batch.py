@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.execution.control import Loss, NewRun, RunRow, reading_run
+from penstock.backends.api.execution.control import Loss, NewRun, RunRow
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
@@ -37,6 +37,7 @@ from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Continuation
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
+from penstock.run.facts import definitions_of, describing_both
 from penstock.run.failures import ManyRuns
 from penstock.run.finished_runs import (
     check_rows_left,
@@ -48,19 +49,18 @@ from penstock.run.journals import keep_journals
 from penstock.run.listing import count_unplanned, without_run
 from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
-from penstock.run.resume_checks import committed_partitions, missing_run_error
+from penstock.run.resume_checks import committed_partitions
 from penstock.run.run_status import load_standing
-from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import TAKES, LossPolicy, SourceView
+from penstock.run.snapshot.source_view import TAKES, SourceView
 from penstock.run.state import RunState, new_run_id
+from penstock.run.stored_runs import missing_run_error, spec_of
 from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import parse_deletes
-from penstock.spec.modes import Table
 from penstock.workers.degree import streams_of
 from penstock.workers.process import Nursery
 
@@ -189,8 +189,7 @@ def resume_all(
         heads = [head for head in control.runs.heads() if head.run_id.startswith(f"{batch_id}-")]
         for line in control.runs.lines(heads):
             run_id = line.head.run_id
-            with reading_run(run_id):
-                spec = CopySpec.from_stored(line.spec, source, target)
+            spec = spec_of(run_id, line.spec, source, target)
             if batch_of(run_id, spec) == batch_id:
                 changes = _changes_of(spec, overrides)
                 spec = replace(spec, **changes, run_id=run_id, control_schema=control_schema)
@@ -392,16 +391,14 @@ class _Batch:
                 # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
 
-    def _view(
-        self, spec: CopySpec, run_id: str, stored: RunRow | None, policy: LossPolicy | None = None
-    ) -> SourceView:
+    def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
         ends = self._ends
         return SourceView(
             spec,
             run_id,
             ends.source_url,
             ends.source_backend,
-            policy or OptionPolicy(),
+            OptionPolicy(),
             stored,
             hold=self._snapshot.share,
         )
@@ -428,12 +425,9 @@ class _Batch:
 
     def _plan_all(self, window: Sequence[RunState]) -> Iterator[Event]:
         seconds: dict[RunState, float] = {}
-        with ExitStack() as facts:
-            facts.enter_context(describing(self._source, [run.spec.relation for run in window]))
-            facts.enter_context(describing(self._target, [run.spec.target_ref for run in window]))
-            definitions = {
-                r.spec.partitioning for r in window if r.spec.load_mode.table is Table.RECREATED
-            }
+        specs = [run.spec for run in window]
+        with describing_both(specs, self._source, self._target):
+            definitions = definitions_of(specs)
             with in_background(lambda: prefetch(self._target, definitions)):
                 prefetch(self._source, definitions)
             stored = self._stored([run.run_id for run in window])
@@ -684,9 +678,9 @@ class _Batch:
         run.was_done = stored.status == "done"
         run.complete = continuation.complete
         run.view.close()
-        as_of_now = request.as_of_now and not run.complete and run.spec.snapshot != "none"
-        policy = CurrentReads(()) if as_of_now else None
-        run.view = self._view(run.spec, run.run_id, stored, policy)
+        run.view = continuation.view(
+            self._ends, read_now=() if request.as_of_now else None, hold=self._snapshot.share
+        )
         if not run.complete:
             yield from continuation.find_view(run.view, self._ends, self._target)
         run.begin(stored.plan)

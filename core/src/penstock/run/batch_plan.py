@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.backends.api.facts import Siblings
-from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PenstockError
@@ -21,6 +20,7 @@ from penstock.planning.asking.search_path import lacks_schema
 from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
 from penstock.run.connections import Connections, connect
+from penstock.run.facts import describing_both
 from penstock.run.state import new_run_id
 from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_generator_display
@@ -96,11 +96,7 @@ class _Planner:
     siblings: Siblings
 
     def plans(self, window: Sequence[TableRequest]) -> Iterator[TablePlan]:
-        with ExitStack() as facts:
-            relations = [table.spec.relation for table in window]
-            facts.enter_context(describing(self.source, relations))
-            tables = [table.spec.target_ref for table in window]
-            facts.enter_context(describing(self.target, tables))
+        with describing_both([table.spec for table in window], self.source, self.target):
             prepared = list(map(self._request, window))
             requests = [each for each in prepared if isinstance(each, PlanRequest)]
             planned = plan_tables(requests, self.source, self.target)

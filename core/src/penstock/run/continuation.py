@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 
 from penstock.backends.api.execution.control import ControlStore, RunRow
+from penstock.backends.api.source import HeldSnapshot
 from penstock.backends.api.target import TargetCatalog
 from penstock.events import Event
 from penstock.model.plans import Partition
@@ -13,7 +14,10 @@ from penstock.run.claims import enter
 from penstock.run.connections import Connections
 from penstock.run.recopy import RecopyRequest
 from penstock.run.resume_checks import check_same_shape, committed_partitions, unless_complete
-from penstock.run.snapshot.source_view import SourceView
+from penstock.run.snapshot.awaited_holder import AwaitHolder
+from penstock.run.snapshot.current_reads import CurrentReads
+from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.source_view import LossPolicy, SourceView
 from penstock.spec.copy_spec import CopySpec
 
 
@@ -47,6 +51,41 @@ class Continuation:
         """The partitions to copy."""
         self.complete = len(committed) == len(run.plan.partitions) and not recopied
         """Whether nothing is left of the whole run."""
+
+    def view(
+        self,
+        ends: Connections,
+        *,
+        read_now: Sequence[str] | None = None,
+        await_snapshot: float | None = None,
+        hold: Callable[[], tuple[HeldSnapshot, float]] | None = None,
+    ) -> SourceView:
+        """Return the run's view of the source, as stored; `find_view` finds one for the rest.
+
+        Args:
+            ends: the connections of the run.
+            read_now: ids of the partitions to read as of now, empty for all that are not
+                committed; None for the run's own snapshot.
+            await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
+            hold: see `SourceView`.
+        """
+        return SourceView(
+            self._spec,
+            self._run.run_id,
+            ends.source_url,
+            ends.source_backend,
+            self._policy(read_now, await_snapshot),
+            self._run,
+            hold,
+        )
+
+    def _policy(self, read_now: Sequence[str] | None, await_snapshot: float | None) -> LossPolicy:
+        if self._spec.snapshot == "none":
+            return OptionPolicy()
+        # With nothing to copy, both sides are compared as of the run's own snapshot.
+        if read_now is not None and self.pending:
+            return CurrentReads(read_now and [partition.id for partition in self.pending])
+        return OptionPolicy() if await_snapshot is None else AwaitHolder(await_snapshot)
 
     def find_view(
         self, view: SourceView, ends: Connections, target: TargetCatalog

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 
 from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.model.plans import makes_foreign_key
 from penstock.model.tables import NotCopied
-from penstock.run.connections import resolve
+from penstock.run.stored_runs import target_catalog
 
 
 def missing_foreign_keys(
@@ -52,8 +51,7 @@ def unrestored_of(
         target: the connection to the target.
         control_schema: the schema of the control tables.
     """
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         stored = catalog.control.runs.load(run_ids)
         by_run = missing_foreign_keys(catalog.control, list(stored.values()))
     return tuple(item for run_id in run_ids for item in by_run.get(run_id, ()))

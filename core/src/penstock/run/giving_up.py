@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 
-from penstock.backends.api.execution.control import GIVEN_UP, ControlStore, NewRun
+from penstock.backends.api.execution.control import GIVEN_UP, ControlStore, NewRun, RunRow
 from penstock.errors import TargetBusy
-from penstock.run.connections import resolve
-from penstock.run.resume_checks import missing_run_error
+from penstock.run.stored_runs import load_run, target_catalog
 from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -36,16 +34,13 @@ def give_up(run_ids: str | Iterable[str], *, target: str, control_schema: str = 
     ids = [run_ids] if isinstance(run_ids, str) else list(run_ids)
     for run_id in ids:
         check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         for run_id in ids:
-            _give_up(run_id, catalog.control, control_schema)
+            _give_up(load_run(catalog, run_id, control_schema), catalog.control)
 
 
-def _give_up(run_id: str, control: ControlStore, control_schema: str) -> None:
-    run = control.runs.find(run_id)
-    if run is None:
-        raise missing_run_error(run_id, control_schema)
+def _give_up(run: RunRow, control: ControlStore) -> None:
+    run_id = run.run_id
     if run.status in ("done", GIVEN_UP):
         return
     table = CopySpec.from_stored(run.spec, "", "").target_ref
@@ -71,9 +66,8 @@ def forget_lost(
     Returns:
         The runs that were forgotten.
     """
-    url, backend, *_ = resolve(target, "--target")
     forgotten: list[str] = []
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         control = catalog.control
         ids = list(dict.fromkeys(run_ids))
         losses = control.tables.losses(ids, counted=False) if ids else {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -15,11 +14,10 @@ from penstock.backends.api.execution.control import (
     ControlStore,
     RunHead,
     RunLine,
-    reading_run,
 )
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
-from penstock.run.connections import resolve
+from penstock.run.stored_runs import spec_of, target_catalog
 from penstock.run.value_display import isolate_display
 from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
@@ -91,8 +89,7 @@ def runs(
     if limit is not None and limit < 1:
         raise UsageError(f"--limit: expected at least 1, found {limit}")
     first = _moment(since)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         control = catalog.control
         heads = [head for head in control.runs.heads() if first is None or _time(head) >= first]
         if batch is not None:
@@ -103,7 +100,7 @@ def runs(
             heads = heads[:limit]
         entries = []
         for line in control.runs.lines(heads):
-            spec = _spec(line)
+            spec = spec_of(line.head.run_id, line.spec)
             of = batch_of(line.head.run_id, spec)
             if (batch is not None and of != batch) or not _matches(spec, table):
                 continue
@@ -161,8 +158,7 @@ def batch_unplanned(
         target: the target's connection.
         control_schema: the schema of the control tables.
     """
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         return count_unplanned(catalog.control, batch_id, planned)
 
 
@@ -191,11 +187,6 @@ def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | N
 def shown_status(status: str, at_work: bool | None) -> str:
     """Return a run's status as people see it: a killed execution has left it as ``running``."""
     return KILLED if status == RUNNING and at_work is False else status
-
-
-def _spec(line: RunLine) -> CopySpec:
-    with reading_run(line.head.run_id):
-        return CopySpec.from_stored(line.spec, "", "")
 
 
 def _entry(line: RunLine, spec: CopySpec, batch: str, at_work: bool | None) -> RunEntry:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from penstock.backends.api.execution.control import RunRow, reading_run
+from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PermanentError, PlanningError, UsageError
@@ -24,8 +24,8 @@ from penstock.planning.partition_extents import quantity
 from penstock.planning.request import PlanRequest
 from penstock.run.api import create, resume
 from penstock.run.connections import connect
-from penstock.run.resume_checks import load_run
 from penstock.run.snapshot.planned_columns import check_same_columns
+from penstock.run.stored_runs import load_run, spec_of
 from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
@@ -114,8 +114,7 @@ def plan_repair(
         closing(ends.open_target(control_schema)) as target_catalog,
     ):
         run = load_run(target_catalog, run_id, control_schema)
-        with reading_run(run_id):
-            stored = CopySpec.from_stored(run.spec, source, target)
+        stored = spec_of(run_id, run.spec, source, target)
         values.choose(stored.show_values)
         _check_complete(stored, run, source_catalog, target_catalog)
         check_same_columns(stored, run, source_catalog)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from penstock.backends.api.execution.control import RunRow, reading_run
+from penstock.backends.api.execution.control import RunRow
 from penstock.errors import PenstockError
 from penstock.figures.gather import report_of
 from penstock.figures.run_report import RunReport
 from penstock.run.connections import resolve
-from penstock.run.resume_checks import missing_run_error
+from penstock.run.stored_runs import missing_run_error, spec_of, target_catalog
 from penstock.run.value_display import isolate_display
-from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 
 if TYPE_CHECKING:
@@ -34,17 +32,16 @@ def report(run_id: str, *, target: str, control_schema: str = "penstock") -> Run
         UsageError: no such run.
     """
     check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    capabilities = resolve(target, "--target")[1].target_capabilities
+    with target_catalog(target, control_schema) as catalog:
         has_indexes = partial(_has_indexes, cast("WithIndexes", catalog))
         control = catalog.control
 
         def at_work(run: RunRow) -> bool | None:
-            with reading_run(run.run_id):
-                spec = CopySpec.from_stored(run.spec, "", "")
-            return control.presence.is_at_work(run.run_id, spec.target_ref)
+            table = spec_of(run.run_id, run.spec).target_ref
+            return control.presence.is_at_work(run.run_id, table)
 
-        result = report_of(control, backend.target_capabilities, run_id, has_indexes, at_work)
+        result = report_of(control, capabilities, run_id, has_indexes, at_work)
     if result is None:
         raise missing_run_error(run_id, control_schema)
     return result

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from penstock.backends.api.execution.control import ControlStore, RunRow, reading_run
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
@@ -17,33 +17,9 @@ from penstock.model.source_columns import SourceColumn
 from penstock.planning.asking.catalogs import match_columns
 from penstock.planning.asking.selected_columns import read_selected
 from penstock.run.snapshot.planned_columns import changed_error, column_changes, key_texts
+from penstock.run.stored_runs import spec_of
 from penstock.spec.copy_spec import CopySpec, resumed_options
 from penstock.spec.option import derived
-
-
-def load_run(target: TargetCatalog, run_id: str, control_schema: str) -> RunRow:
-    """Return a run from the target's control tables.
-
-    Args:
-        target: the target's catalog.
-        run_id: the id of the run.
-        control_schema: the schema of the control tables, for the message.
-
-    Raises:
-        UsageError: no such run.
-    """
-    run = target.control.runs.find(run_id)
-    if run is None:
-        raise missing_run_error(run_id, control_schema)
-    return run
-
-
-def missing_run_error(run_id: str, control_schema: str) -> UsageError:
-    """Return the error of a run id that the target does not have."""
-    return UsageError(
-        f"run {run_id!r} is not in the target's control schema {control_schema!r}; check the run "
-        "id, --target and --control-schema"
-    )
 
 
 def stored_spec(
@@ -73,8 +49,7 @@ def stored_spec(
             f"{caller}: {', '.join(sorted(unknown))} cannot change for an existing run; start a "
             "new run"
         )
-    with reading_run(run.run_id):
-        spec = CopySpec.from_stored(run.spec, source, target)
+    spec = spec_of(run.run_id, run.spec, source, target)
     changed = replace(spec, **overrides, control_schema=control_schema)
     if changed.deletion.what != spec.deletion.what:
         raise UsageError(

@@ -13,16 +13,12 @@ from penstock.backends.api.execution.control import ControlStore, Outlook, RunRo
 from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.model import values
-from penstock.run.connections import Connections, connect, resolve
+from penstock.run.connections import Connections, connect
 from penstock.run.control_link import ControlLink
-from penstock.run.resume_checks import (
-    committed_partitions,
-    load_run,
-    missing_run_error,
-    stored_spec,
-)
+from penstock.run.resume_checks import committed_partitions, stored_spec
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import SourceView
+from penstock.run.stored_runs import load_run, missing_run_error, target_catalog
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -128,8 +124,7 @@ def _note(
         UsageError: no such run.
     """
     check_run_id(run_id)
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         if not write(catalog.control):
             raise missing_run_error(run_id, control_schema)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.execution.control import ControlStore
 from penstock.errors import TargetBusy, UsageError
 from penstock.model.nights import BY_HAND, Watermark
-from penstock.run.connections import resolve
 from penstock.run.state import new_run_id
+from penstock.run.stored_runs import target_catalog
 from penstock.run.value_display import isolate_display
 
 
@@ -99,8 +99,7 @@ def set_watermark(
 
 @contextmanager
 def _control(target: str, control_schema: str) -> Iterator[ControlStore]:
-    url, backend, *_ = resolve(target, "--target")
-    with closing(backend.target(url, control_schema)) as catalog:
+    with target_catalog(target, control_schema) as catalog:
         yield catalog.control
 
 
