@@ -77,8 +77,10 @@ def with_columns(
     with planning("source", "types of columns"), full_names(connection):
         types = types_of([root], read_types(connection, [root]))
     of_children = [*content["of_partitions"], *omitted]
-    cut = definition.model.partitioning.removeprefix("PARTITION BY ")
-    defined = definition_with(root, types, "" if mentions(cut, changed) else cut, of_children)
+    partition_key = definition.model.partitioning.removeprefix("PARTITION BY ")
+    defined = definition_with(
+        root, types, "" if mentions(partition_key, changed) else partition_key, of_children
+    )
     defined.native["warnings"] = list(content["warnings"])
     return defined
 

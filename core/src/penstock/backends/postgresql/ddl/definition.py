@@ -130,7 +130,7 @@ def definitions_of(
             if tables[0]["partition_key"] is not None and oid not in parts
         ]
         of_children = _partition_objects(connection, joined)
-    cuts = {oid: tables[0]["partition_key"] or "" for oid, tables in complete.items()}
+    partitioning_of = {oid: tables[0]["partition_key"] or "" for oid, tables in complete.items()}
     for tables in complete.values():
         root = tables[0]
         if root["oid"] not in parts:
@@ -139,7 +139,7 @@ def definitions_of(
         for table in tables:
             table["needs"] = needs.get(table["oid"], [])
     return {
-        oid: _definition(tables, types[oid], cuts[oid], of_children.get(oid, ()))
+        oid: _definition(tables, types[oid], partitioning_of[oid], of_children.get(oid, ()))
         for oid, tables in complete.items()
     }
 
@@ -183,8 +183,8 @@ def _definition(
         "warnings": _make_readable(root),
         "of_partitions": list(of_children),
     }
-    cut = f"PARTITION BY {partition_key}" if partition_key else ""
-    model = replace(model_of(root, types), partitioning=cut)
+    text = f"PARTITION BY {partition_key}" if partition_key else ""
+    model = replace(model_of(root, types), partitioning=text)
     of_partitions = (NotCopied(*each) for each in of_children)
     return TableDefinition(DIALECT, model, (*other_objects(root), *of_partitions), native=content)
 

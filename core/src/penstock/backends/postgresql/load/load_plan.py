@@ -159,10 +159,10 @@ def _plan_created(
         omitted_before = [
             NotCopied(kind, label, "", str(request.target)) for kind, label in of_children
         ]
-        cut = definition.model.partitioning
-        if cut and definition.native["tables"][0]["partition_key"] is None:
-            remedy = f"{cut} of {request.target}: --mode recreate --partitioning keeps it"
-            omitted_before.insert(0, NotCopied(PARTITIONING, cut, remedy, str(request.target)))
+        text = definition.model.partitioning
+        if text and definition.native["tables"][0]["partition_key"] is None:
+            remedy = f"{text} of {request.target}: --mode recreate --partitioning keeps it"
+            omitted_before.insert(0, NotCopied(PARTITIONING, text, remedy, str(request.target)))
         return plan(facts, request, definition.native, omitted_before)
     from penstock.backends.postgresql.new_tables.other_systems import read_translated  # noqa: PLC0415 - it needs Arrow
 
