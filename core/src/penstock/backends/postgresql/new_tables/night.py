@@ -31,7 +31,7 @@ from penstock.backends.postgresql.session.statements import (
     statement,
 )
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
-from penstock.backends.shared.records.night_hooks import MergeCounts
+from penstock.backends.shared.records.load_hooks import MergeCounts
 from penstock.errors import PermanentError
 from penstock.model.drift import original_names
 from penstock.model.plans import (

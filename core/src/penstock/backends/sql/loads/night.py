@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.facts import LoadRequest
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
-from penstock.backends.shared.records.night_hooks import MergeCounts
+from penstock.backends.shared.records.load_hooks import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns, replacement_table
 from penstock.backends.sql.definitions.column_changes import (
     change_step,
