@@ -12,7 +12,7 @@ MOST = 15
 ROLES = {
     "": (
         *("capabilities", "connection", "connection_fields", "dialect", "errors", "location"),
-        *("reader", "records", "runs", "session", "snapshot", "source", "target", "types"),
+        *("load_hooks", "reader", "records", "session", "snapshot", "source", "target", "types"),
         "writer",
     ),
     "catalog": ("canonical", "table_model", "tables"),

@@ -12,9 +12,9 @@ from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.shared.attempts.refusals import as_planning
+from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.ledger import Ledger
-from penstock.backends.shared.records.presence import RunPresence
 from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
 

@@ -10,9 +10,9 @@ from penstock.backends.parquet.load_hooks import FolderLoadHooks, OpenSteps
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.ledger import Ledger
-from penstock.backends.shared.records.presence import RunPresence
 from penstock.errors import PenstockError, PermanentError, PlanningError
 from penstock.model.tables import TableRef
 

@@ -10,10 +10,10 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from penstock.backends.api.execution.records import Hold, Kind
+from penstock.backends.postgresql.attempt.load_hooks import PostgresLoadHooks, PostgresNightHooks
+from penstock.backends.postgresql.attempt.run_presence import PostgresPresence
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.load.loaded_table import changed_runs
-from penstock.backends.postgresql.load_hooks import PostgresLoadHooks, PostgresNightHooks
-from penstock.backends.postgresql.presence import PostgresPresence
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.session.statements import statement
 from penstock.backends.shared.records.control_store import RecordedRuns

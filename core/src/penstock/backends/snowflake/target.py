@@ -9,9 +9,9 @@ from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.snowflake.capabilities import TARGET
 from penstock.backends.snowflake.connection import connect
 from penstock.backends.snowflake.dialect import SNOWFLAKE
+from penstock.backends.snowflake.load.presence import SnowflakePresence
 from penstock.backends.snowflake.load.tables import SnowflakeTables
 from penstock.backends.snowflake.load_hooks import SnowflakeLoadHooks
-from penstock.backends.snowflake.presence import SnowflakePresence
 from penstock.backends.snowflake.records import SnowflakeRecords
 from penstock.backends.snowflake.session import SnowflakeSession
 from penstock.backends.snowflake.types import SEMI_STRUCTURED, TYPES

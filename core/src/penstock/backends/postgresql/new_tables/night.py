@@ -18,7 +18,7 @@ from penstock.backends.postgresql.load.drift import check_columns, make_changes
 from penstock.backends.postgresql.load.ranges import Ranges
 from penstock.backends.postgresql.session.statements import name, rows_of, statement
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
-from penstock.backends.shared.records.night_hooks import MergeCounts
+from penstock.backends.shared.records.load_hooks import MergeCounts
 from penstock.errors import PermanentError
 from penstock.model.plans import PartitionPlan, changes_of
 from penstock.model.tables import TableRef

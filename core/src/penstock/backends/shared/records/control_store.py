@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.backends.api.execution.records import RecordStore
+from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.shared.records.generations import Generations
 from penstock.backends.shared.records.ledger import Ledger
-from penstock.backends.shared.records.load_hooks import LoadHooks
+from penstock.backends.shared.records.load_hooks import LoadHooks, NightHooks
 from penstock.backends.shared.records.loaded_tables import LoadedTables
-from penstock.backends.shared.records.night_hooks import NightHooks
 from penstock.backends.shared.records.night_records import NightRecords
 from penstock.backends.shared.records.pending_steps import PendingSteps
-from penstock.backends.shared.records.presence import RunPresence
 from penstock.backends.shared.records.recopies import Recopies
 from penstock.backends.shared.records.step_records import StepRecords
 from penstock.model.awaited import during

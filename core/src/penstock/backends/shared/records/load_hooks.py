@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import NOW, RecordStore, Row
+from penstock.backends.shared.attempts.refusals import load_lost, not_committed
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.ledger import Ledger
 from penstock.errors import TargetChanged
@@ -194,3 +196,68 @@ class LoadHooks(ABC, Generic[R]):
             records: the commit records of the partitions.
             rows_of: the table from which the rows are deleted; None to leave them.
         """
+
+
+def check_finishing(ledger: Ledger[Any], hooks: LoadHooks[Any], run_id: str) -> RunRow:
+    """Check that a run may finish.
+
+    Args:
+        ledger: the target's records.
+        hooks: what the backend knows about the loaded tables.
+        run_id: the id of the run.
+
+    Raises:
+        TargetChanged: another run has shut this one out.
+        LoadLost: a crash has emptied the table. TransientError: the run was restarted.
+    """
+    run = ledger.runs.find(run_id)
+    if run is not None:
+        hooks.check_not_shut_out(run)
+    if run is None or not ledger.commits.are_complete(run_id, len(run.plan.partitions)):
+        raise not_committed(run_id)
+    if run.plan.load.volatile and not hooks.is_intact(run_id):
+        raise load_lost(run_id)
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    """The row counts of a night's merge."""
+
+    inserted: int
+    updated: int
+    deleted: int = 0
+    rows: int | None = None
+    """The current row count of the target's table; None if not counted."""
+    target: str = ""
+    """What identifies the target's table."""
+
+
+class NightHooks(ABC):
+    """What a backend does at the end of a night; only for one that gathers rows in stages."""
+
+    merges_together = False
+    """Whether `merge` accepts several runs."""
+
+    @abstractmethod
+    def merge(self, nights: Sequence[tuple[RunRow, Sequence[CommitRecord]]]) -> list[MergeCounts]:
+        """Merge the stages of runs into their tables, in the transaction that records it.
+
+        Args:
+            nights: the runs, each with its commit records; several if `joins` allows it.
+        """
+
+    @abstractmethod
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        """Drop stages that no run will merge any more, as far as possible at once."""
+
+    @abstractmethod
+    def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
+        """See `Nights.storages`."""
+
+    def take_deleted(self, run: RunRow) -> int:
+        """Forget the keys from `record_deleted_keys`; return their number.
+
+        Their rows go with the replaced table.
+        """
+        raise NotImplementedError  # it builds no nights

@@ -9,10 +9,8 @@ from typing import Any
 from penstock.backends.api.execution.control import GIVEN_UP, RunRow
 from penstock.backends.api.execution.records import Hold, Kind, RecordStore
 from penstock.backends.shared.attempts.refusals import not_committed
-from penstock.backends.shared.records.finishing import check_finishing
 from penstock.backends.shared.records.ledger import Ledger
-from penstock.backends.shared.records.load_hooks import LoadHooks
-from penstock.backends.shared.records.night_hooks import NightHooks
+from penstock.backends.shared.records.load_hooks import LoadHooks, NightHooks, check_finishing
 from penstock.errors import PermanentError
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.model.tables import TableRef

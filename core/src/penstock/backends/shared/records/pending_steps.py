@@ -7,9 +7,9 @@ from typing import Any
 
 from penstock.backends.api.execution.control import GIVEN_UP, RunRow
 from penstock.backends.api.execution.records import Kind, RecordStore, Row
+from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.records.load_hooks import LoadHooks
-from penstock.backends.shared.records.presence import RunPresence
 from penstock.model.plans import WATERMARK_STEP, LoadPlan, Step, makes_foreign_key
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec

@@ -13,9 +13,8 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import Hold, Kind, RecordStore
 from penstock.backends.shared.attempts.refusals import not_committed
 from penstock.backends.shared.bisection import halved, is_no_interruption
-from penstock.backends.shared.records.finishing import check_finishing
 from penstock.backends.shared.records.ledger import Ledger
-from penstock.backends.shared.records.load_hooks import LoadHooks
+from penstock.backends.shared.records.load_hooks import LoadHooks, check_finishing
 from penstock.backends.shared.records.night_records import NightRecords
 from penstock.backends.shared.records.pending_steps import PendingSteps
 from penstock.errors import PenstockError, PermanentError

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.execution.control import RunRow
-from penstock.backends.shared.records.load_hooks import LoadHooks
-from penstock.backends.shared.records.night_hooks import MergeCounts, NightHooks
+from penstock.backends.shared.records.load_hooks import LoadHooks, MergeCounts, NightHooks
 from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.loads.loaded_table import LoadedTable, LoadRecords

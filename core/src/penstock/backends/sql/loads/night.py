@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
-from penstock.backends.shared.records.night_hooks import MergeCounts
+from penstock.backends.shared.records.load_hooks import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns
 from penstock.backends.sql.definitions.column_changes import check_columns_unchanged, is_applied
 from penstock.backends.sql.dialect import CatalogDialect

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from penstock.backends.api.execution.control import RunningAttempt
 from penstock.backends.shared.attempts.presence import Presence
-from penstock.backends.shared.records.presence import RunPresence
+from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.sql.one_file.database import OneFile
 from penstock.errors import PenstockError
 from penstock.model.tables import TableRef

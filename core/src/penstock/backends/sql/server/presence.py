@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from penstock.backends.api.execution.control import GIVEN_UP, RunningAttempt
 from penstock.backends.api.execution.records import Kind
-from penstock.backends.shared.records.presence import Check, RunPresence, enter_each
+from penstock.backends.shared.attempts.run_presence import Check, RunPresence, enter_each
 from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.errors import PenstockError

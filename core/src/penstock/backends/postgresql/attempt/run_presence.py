@@ -15,7 +15,7 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.session.statements import for_server
-from penstock.backends.shared.records.presence import Check, RunPresence, enter_each
+from penstock.backends.shared.attempts.run_presence import Check, RunPresence, enter_each
 from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
 
