@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
@@ -19,8 +18,8 @@ from penstock.backends.api.execution.control import (
     RunningAttempt,
     RunRow,
 )
-from penstock.backends.api.optional.bulk_catalogs import prefetch
 from penstock.backends.api.registry import ddl_scheme, find_backend
+from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import MissingTarget, PlanningError, UsageError
 from penstock.events import Event
@@ -35,22 +34,21 @@ from penstock.planning.asking.search_path import lacks_schema, with_stored_schem
 from penstock.planning.named_partitions import check_explicit_partitions, check_series
 from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect
-from penstock.run.continuation import Continuation
-from penstock.run.control_link import ControlLink
+from penstock.run.continuation import Continuation, Rest
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.execution import Execution
-from penstock.run.facts import definitions_of, describing_both
+from penstock.run.facts import describing_both
 from penstock.run.failures import OneRun
-from penstock.run.finished_runs import check_rows_left, find_losses, reasons_to_renew
+from penstock.run.finished_runs import find_losses, reasons_to_renew
 from penstock.run.journals import keep_journals
 from penstock.run.listing import is_at_work, shown_status
-from penstock.run.opening import in_background
+from penstock.run.opening import SnapshotOpener
+from penstock.run.planner import Planner, RunRequest, store_new
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
     stored_spec,
 )
-from penstock.run.run_status import load_standing
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import SourceView
@@ -61,9 +59,8 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.verification.partitions import is_compared
 from penstock.workers.degree import streams_of
-from penstock.workers.process import Nursery
+from penstock.workers.process import PendingNursery
 
 if TYPE_CHECKING:
     from penstock.verification.result import Verification
@@ -172,55 +169,29 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             ends.snapshot_opener(ahead=not spec.run_id and spec.snapshot != "none")
         ) as snapshot_opener,
         closing(ends.open_target(spec.control_schema)) as target,
+        closing(PendingNursery(ends.nursery)) as nursery,
+        ExitStack() as stack,
     ):
-        target.control.patience = spec.patience
-        run = target.control.runs.find(spec.run_id) if spec.run_id else None
-        if run is None:
-            started = time.monotonic()
+        stored = target.control.runs.find(spec.run_id) if spec.run_id else None
+        started = time.monotonic()
+        source: SourceCatalog | None = None
+        reasons: tuple[str, ...] = ()
+        if stored is None:
             ends.check_supported(spec)
-            with closing(ends.nursery()) as nursery, ExitStack() as stack:
-                with closing(opening.take()) as source:
-                    reasons: tuple[str, ...] = ()
-                    if lacks_schema(spec):
-                        spec, reasons = ends.with_schemas(spec, source, target)
-                    run_id = spec.run_id or new_run_id()
-                    view = SourceView(
-                        spec,
-                        run_id,
-                        ends.source_url,
-                        ends.source_backend,
-                        OptionPolicy(),
-                        hold=partial(snapshot_opener.hold, [spec.relation]),
-                    )
-                    stack.enter_context(closing(view))
-                    request = _plan_request(spec, run_id, ends)
-                    with describing_both([spec], source, target):
-                        definitions = definitions_of([spec])
-                        with in_background(lambda: prefetch(target, definitions)):
-                            prefetch(source)
-                            view.note_state(source)
-                            # Answers from before the snapshot are dropped: others may have changed
-                            # tables.
-                            events = view.take(source)
-                            prefetch(source, definitions)
-                        run_plan = plan_table(request, source, target, lambda _: view.enter(source))
-                    run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
-                control = target.control
-                control.create()
-                new = NewRun(run_id, spec.stored(), run_plan, view.state, view.snapshot)
-                if control.runs.create([new]):
-                    yield from events
-                    with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
-                        state = RunState(spec, run_id, ends=ends, link=link, view=view)
-                        state.begin(run_plan, is_new=True)
-                        yield from _execute(state, ends, link, nursery, started)
-                    return
-            # Another process has just created the run: this is its second execution.
-            run = load_run(target, run_id, spec.control_schema)
+            nursery.start()
+            source = stack.enter_context(closing(opening.take()))
+            if lacks_schema(spec):
+                spec, reasons = ends.with_schemas(spec, source, target)
         else:
-            spec = with_stored_schemas(spec, run.spec)
-        check_same_spec(spec, run)
-        yield from _continue_run(spec, run, run.plan.partitions, ends, target)
+            spec = with_stored_schemas(spec, stored.spec)
+            check_same_spec(spec, stored)
+        request = RunRequest(
+            reasons=reasons,
+            check_same=lambda run: check_same_spec(spec, run),
+            is_named=spec.run_id is not None,
+        )
+        one = _One(ends, target, nursery, snapshot_opener, started)
+        yield from one.execute(spec, spec.run_id or new_run_id(), request, stored, source)
 
 
 @isolate_display
@@ -279,10 +250,7 @@ def create(
                 run_plan = part(run_plan) if part else run_plan
             target.control.create()
             new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
-            if run is None:
-                target.control.runs.create([new])
-            else:
-                target.control.generations.replan(new, run.generation)
+            store_new([new], {} if run is None else {run_id: run}, target.control)
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
@@ -371,23 +339,17 @@ def resume(
     if await_snapshot is not None:
         check_duration(await_snapshot, "resume: await_snapshot")
     ends = connect(source, target)
-    with closing(ends.open_target(control_schema)) as catalog:
+    with (
+        closing(ends.snapshot_opener(ahead=False)) as snapshot_opener,
+        closing(ends.open_target(control_schema)) as catalog,
+        closing(PendingNursery(ends.nursery)) as nursery,
+    ):
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         values.choose(spec.show_values)
-        requested = [run.plan.partition(partition_id) for partition_id in only]
-        partitions = requested or run.plan.partitions
-        yield from _continue_run(
-            spec,
-            run,
-            partitions,
-            ends,
-            catalog,
-            await_snapshot=await_snapshot,
-            read_now=list(dict.fromkeys(only)) if as_of_now else None,
-            request=recopy,
-            finish=finish,
-        )
+        rest = Rest(only=only, await_snapshot=await_snapshot, as_of_now=as_of_now, recopy=recopy)
+        one = _One(ends, catalog, nursery, snapshot_opener, time.monotonic())
+        yield from one.execute(spec, run_id, RunRequest(rest=rest), run, finish=finish)
 
 
 @isolate_display
@@ -574,72 +536,83 @@ def _night(control: ControlStore, run: RunRow) -> NightStatus | None:
     return night_status(run.run_id, night, run.snapshots, control.watermarks.history(night.name))
 
 
-def _continue_run(
-    spec: CopySpec,
-    run: RunRow,
-    partitions: Sequence[Partition],
-    ends: Connections,
-    target: TargetCatalog,
-    *,
-    await_snapshot: float | None = None,
-    read_now: Sequence[str] | None = None,
-    request: str | None = None,
-    finish: bool = True,
-) -> Generator[Event, None, None]:
-    """Copy the partitions that are not committed yet, or are to be copied again."""
-    started = time.monotonic()
-    target.control.patience = spec.patience
-    continuation = Continuation(spec, run, partitions, target.control, request)
-    pending = continuation.pending
-    view = continuation.view(ends, read_now=read_now, await_snapshot=await_snapshot)
-    # It costs 0.3 s of CPU, which a task whose partition is already done can save.
-    nursery = ends.nursery() if pending else None
-    try:
-        if continuation.complete:
-            losses = find_losses({run.run_id: (spec, run)}, target.control)
-            warning = check_rows_left(spec, run, losses.get(run.run_id), finish=finish)
-            if warning is not None:
-                yield warning
-        if pending:
-            yield from continuation.find_view(view, ends, target)
-        elif (
-            continuation.complete
-            and finish
-            and is_compared(spec, run.plan)
-            and run.status != "done"
-        ):
-            with closing(view.open()) as source:
-                yield from view.view_for_comparison(source, target.control)
-        with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
-            state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
-            state.complete = continuation.complete
-            state.begin(run.plan, partitions)
-            yield from _execute(state, ends, link, nursery, started)
-    finally:
-        if nursery is not None:
-            nursery.close()
-        view.close()
+@dataclass(frozen=True, slots=True)
+class _One:
+    """The execution of one run by itself, with what is open for it.
 
+    Args:
+        started: when it began, by the monotonic clock.
+    """
 
-def _execute(
-    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, started: float
-) -> Iterator[Event]:
-    streams = streams_of(state.spec.degree)
-    execution = Execution(
-        [state],
-        ends=ends,
-        streams=streams,
-        nursery=nursery,
-        link=link,
-        max_rate=state.spec.max_rate,
-        max_lag=state.spec.max_lag,
-        failures=OneRun(),
-    )
+    ends: Connections
+    target: TargetCatalog
+    nursery: PendingNursery
+    snapshot_opener: SnapshotOpener
+    started: float
 
-    def planned(runs: Sequence[RunState]) -> Iterator[Event]:
-        load_standing(runs, link)
-        yield state.planned_event(streams, time.monotonic() - started)
+    def execute(
+        self,
+        spec: CopySpec,
+        run_id: str,
+        request: RunRequest,
+        stored: RunRow | None,
+        source: SourceCatalog | None = None,
+        *,
+        finish: bool = True,
+    ) -> Iterator[Event]:
+        """Create or continue the run, and copy what is left of it.
 
-    events = execution.run(planned)
-    yield from keep_journals(events, link, ends.wait_kind)
-    state.raise_failure()
+        Args:
+            spec: the options of the run.
+            run_id: the id of the run.
+            request: what is asked of it, in addition.
+            stored: the run as the target has it; None if it is not stored.
+            source: the source's catalog, for a run that is not stored.
+            finish: see `resume`.
+        """
+        ends, streams, hold = self.ends, streams_of(spec.degree), self.snapshot_opener.hold
+        with closing(ends.link(self.target, spec.control_schema, spec.patience)) as link:
+            view = SourceView(
+                spec,
+                run_id,
+                ends.source_url,
+                ends.source_backend,
+                OptionPolicy(),
+                stored,
+                hold,
+            )
+            run = RunState(spec, run_id, ends=ends, link=link, view=view, finish=finish)
+            execution = Execution(
+                [run],
+                ends=ends,
+                streams=streams,
+                nursery=self.nursery,
+                link=link,
+                max_rate=spec.max_rate,
+                max_lag=spec.max_lag,
+                failures=OneRun(),
+            )
+            planner = Planner(
+                execution,
+                {run_id: request},
+                ends=ends,
+                target=self.target,
+                link=link,
+                nursery=self.nursery,
+                hold=hold,
+                streams=streams,
+                started=self.started,
+            )
+            runs = {} if stored is None else {run_id: stored}
+            events = execution.run(lambda window: planner.begin(window, source, runs, self._loss))
+            try:
+                yield from keep_journals(events, link, ends.wait_kind)
+            finally:
+                run.view.close()
+            run.raise_failure()
+
+    def _loss(self, run: RunState, stored: RunRow, continuation: Continuation) -> Loss | None:
+        if not continuation.complete:
+            return None
+        losses = find_losses({run.run_id: (run.spec, stored)}, self.target.control)
+        return losses.get(run.run_id)

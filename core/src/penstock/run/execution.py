@@ -36,7 +36,7 @@ from penstock.run.state import SMALL, RunState
 from penstock.run.windows import windows
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
-from penstock.workers.process import Nursery
+from penstock.workers.process import Nursery, PendingNursery
 from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
 from penstock.workers.throttle import LagBrake
@@ -54,7 +54,7 @@ class Execution:
         runs: the runs; more may be added until `run` starts.
         ends: the connections.
         streams: the numbers of streams.
-        nursery: starts the workers; None if every partition is committed.
+        nursery: starts the workers; not started itself if every partition is committed.
         link: the link to the target's control store.
         max_rate: the combined rate of all streams, in bytes per second; None for no limit.
         max_lag: the replication lag of the source above which streams stop, in seconds; None for no
@@ -68,7 +68,7 @@ class Execution:
         *,
         ends: Connections,
         streams: Streams,
-        nursery: Nursery | None,
+        nursery: PendingNursery,
         link: ControlLink,
         max_rate: int | None = None,
         max_lag: float | None = None,
@@ -90,7 +90,6 @@ class Execution:
         self._brake: LagBrake | None = None
         self._steering: Steering | None = None
         self._nursery = nursery
-        self._stack = contextlib.ExitStack()
         self._link = link
         self._failures = failures
         self._counts = RowCounts(())
@@ -136,7 +135,6 @@ class Execution:
             raise
         finally:
             self._counts.close()
-            self._stack.close()
 
     def _explain_error(self, error: BaseException) -> BaseException:
         if not isinstance(error, PenstockError):
@@ -199,7 +197,7 @@ class Execution:
         Raises:
             PlanningError: the source has no concept of lag, or this user may not see it.
         """
-        if self._max_lag is None or self._nursery is None:
+        if self._max_lag is None or not self._nursery.is_started:
             return
         with contextlib.closing(self._ends.lag_gauge()) as gauge:
             self._brake = LagBrake(self._max_lag, gauge.subject, gauge.hint)
@@ -225,13 +223,13 @@ class Execution:
         Raises:
             TransientError: every partition was committed at the start, and none was lost since.
         """
-        if self._nursery is None:
-            if not any(run.view.started_over for run in self.working_runs()):
-                raise TransientError(
-                    f"another process has just restarted run {works[0].spec.run_id}; try again"
-                )
-            self._nursery = self._stack.enter_context(contextlib.closing(self._ends.nursery()))
-        return self._nursery
+        if not self._nursery.is_started and not any(
+            run.view.started_over for run in self.working_runs()
+        ):
+            raise TransientError(
+                f"another process has just restarted run {works[0].spec.run_id}; try again"
+            )
+        return self._nursery.start()
 
     def _copy(self) -> Iterator[Event]:
         while works := self._works():
@@ -595,14 +593,14 @@ class Execution:
 
     def _note_end(self, *, cancelled: bool) -> None:
         """Store the status with which the runs ended."""
-        if cancelled:
-            # A statement may still run on that connection, and hold a lock on the run's row.
-            self._link.cancel()
         status = "interrupted" if cancelled else "failed"
         ended = {
             run: "done" if self._failures.is_untouched(run) else status
             for run in (*self._cut_off, *self._open_runs())
         }
+        if cancelled and ended:
+            # A statement may still run on that connection, and hold a lock on the run's row.
+            self._link.cancel()
         set_statuses(ended, self._link)
 
     def _events_of(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
