@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +21,7 @@ from penstock.backends.api.execution.control import (
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import MissingTarget, PlanningError, UsageError
+from penstock.errors import PenstockError, PlanningError, UsageError
 from penstock.events import Event
 from penstock.model import values
 from penstock.model.codec import to_json
@@ -29,37 +29,32 @@ from penstock.model.nights import NightStatus, night_status
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, NotCopied, TableRef
-from penstock.planning.asking.rounds import plan_source, plan_table
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.named_partitions import check_explicit_partitions, check_series
-from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect
-from penstock.run.continuation import Continuation, Rest
+from penstock.run.continuation import Rest
+from penstock.run.current_plans import current_plans
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
-from penstock.run.execution import Execution
-from penstock.run.facts import describing_both
-from penstock.run.failures import OneRun
 from penstock.run.finished_runs import find_losses, reasons_to_renew
-from penstock.run.journals import keep_journals
 from penstock.run.listing import is_at_work, shown_status
-from penstock.run.opening import SnapshotOpener
-from penstock.run.planner import Planner, RunRequest, store_new
+from penstock.run.planner import RunRequest, store_new
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
     stored_spec,
 )
+from penstock.run.single_run import SingleRun
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import SourceView
-from penstock.run.state import RunState, new_run_id
+from penstock.run.state import new_run_id
 from penstock.run.stored_runs import load_run, spec_of, stored_run, target_catalog
+from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.workers.degree import streams_of
 from penstock.workers.process import PendingNursery
 
 if TYPE_CHECKING:
@@ -134,17 +129,13 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.open_source()) as source,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
-        spec, reasons = ends.with_schemas(spec, source, target)
-        request = _plan_request(spec, spec.run_id or new_run_id(), ends)
-        with describing_both([spec], source, target):
-            try:
-                result = plan_table(request, source, target)
-            except MissingTarget as error:
-                error.plan = plan_source(request, source)
-                raise
+        request = TableRequest(spec=replace(spec, run_id=spec.run_id or new_run_id()))
+        (result,) = current_plans([request], ends, source, target, plans_source=True)
+        if isinstance(result, PenstockError):
+            raise result
         if spec.max_lag is not None:
             ends.lag_gauge().close()
-        return replace(result, reasons=(*reasons, *result.reasons))
+        return result
 
 
 @isolate_generator_display
@@ -190,8 +181,9 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             check_same=lambda run: check_same_spec(spec, run),
             is_named=spec.run_id is not None,
         )
-        one = _One(ends, target, nursery, snapshot_opener, started)
-        yield from one.execute(spec, spec.run_id or new_run_id(), request, stored, source)
+        run_id = spec.run_id or new_run_id()
+        single = SingleRun(ends, target, nursery, snapshot_opener, started)
+        yield from single.execute(spec, run_id, request, stored, source)
 
 
 @isolate_display
@@ -237,25 +229,43 @@ def create(
         run = target.control.runs.find(run_id)
         renewed = _renewed(spec, run, target.control) if renew and run is not None else ""
         if run is None or renewed:
-            spec, reasons = _resolve_tables(spec, ends, target)
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
-            with closing(view.open()) as source:
-                with describing_both([spec], source, target):
-                    view.note_state(source)
-                    # Planned from the source as it is now: a plan also covers every row of a later
-                    # snapshot.
-                    request = _plan_request(spec, run_id, ends, partitions, series or "")
-                    run_plan = plan_table(request, source, target)
-                run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
-                run_plan = part(run_plan) if part else run_plan
+            request = TableRequest(
+                spec=replace(spec, run_id=run_id), partitions=partitions, series=series or ""
+            )
+            run_plan, view = _plan_new(request, ends, target)
+            run_plan = part(run_plan) if part else run_plan
             target.control.create()
-            new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
+            resolved = replace(view.spec, run_id=spec.run_id)
+            new = NewRun(run_id, resolved.stored(), run_plan, view.state, None)
             store_new([new], {} if run is None else {run_id: run}, target.control)
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
         check_same_partitions(partitions, series or "", run)
         return replace(_status(target, run), renewed=renewed)
+
+
+def _plan_new(
+    request: TableRequest, ends: Connections, target: TargetCatalog
+) -> tuple[PartitionPlan, SourceView]:
+    """Return the plan of a run that others will execute, and its view of the source.
+
+    Planned from the source as it is now: a plan also covers every row of a later snapshot.
+    """
+    views: list[SourceView] = []
+
+    def note(spec: CopySpec) -> None:
+        view = SourceView(
+            spec, request.run_id, ends.source_url, ends.source_backend, OptionPolicy()
+        )
+        view.note_state(source)
+        views.append(view)
+
+    with closing(ends.open_source()) as source:
+        (result,) = current_plans([request], ends, source, target, note=note)
+    if isinstance(result, PenstockError):
+        raise result
+    return result, views[0]
 
 
 def _renewed(spec: CopySpec, run: RunRow, control: ControlStore) -> str:
@@ -348,8 +358,8 @@ def resume(
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         values.choose(spec.show_values)
         rest = Rest(only=only, await_snapshot=await_snapshot, as_of_now=as_of_now, recopy=recopy)
-        one = _One(ends, catalog, nursery, snapshot_opener, time.monotonic())
-        yield from one.execute(spec, run_id, RunRequest(rest=rest), run, finish=finish)
+        single = SingleRun(ends, catalog, nursery, snapshot_opener, time.monotonic())
+        yield from single.execute(spec, run_id, RunRequest(rest=rest), run, finish=finish)
 
 
 @isolate_display
@@ -492,28 +502,6 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     return cast(WithControlDdl, backend).control_ddl(control_schema)
 
 
-def _plan_request(
-    spec: CopySpec,
-    run_id: str,
-    ends: Connections,
-    partitions: Sequence[Partition] = (),
-    series: str = "",
-) -> PlanRequest:
-    return PlanRequest.of(
-        spec, streams_of(spec.degree), run_id, ends.capabilities, partitions, series
-    )
-
-
-def _resolve_tables(
-    spec: CopySpec, ends: Connections, target: TargetCatalog
-) -> tuple[CopySpec, tuple[str, ...]]:
-    """Resolve schemas as `Connections.with_schemas` does; asks the source only if needed."""
-    if not lacks_schema(spec):
-        return spec, ()
-    with closing(ends.open_source()) as source:
-        return ends.with_schemas(spec, source, target)
-
-
 def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
     spec = spec_of(run_id, run.spec)
@@ -534,85 +522,3 @@ def _night(control: ControlStore, run: RunRow) -> NightStatus | None:
     if night is None:
         return None
     return night_status(run.run_id, night, run.snapshots, control.watermarks.history(night.name))
-
-
-@dataclass(frozen=True, slots=True)
-class _One:
-    """The execution of one run by itself, with what is open for it.
-
-    Args:
-        started: when it began, by the monotonic clock.
-    """
-
-    ends: Connections
-    target: TargetCatalog
-    nursery: PendingNursery
-    snapshot_opener: SnapshotOpener
-    started: float
-
-    def execute(
-        self,
-        spec: CopySpec,
-        run_id: str,
-        request: RunRequest,
-        stored: RunRow | None,
-        source: SourceCatalog | None = None,
-        *,
-        finish: bool = True,
-    ) -> Iterator[Event]:
-        """Create or continue the run, and copy what is left of it.
-
-        Args:
-            spec: the options of the run.
-            run_id: the id of the run.
-            request: what is asked of it, in addition.
-            stored: the run as the target has it; None if it is not stored.
-            source: the source's catalog, for a run that is not stored.
-            finish: see `resume`.
-        """
-        ends, streams, hold = self.ends, streams_of(spec.degree), self.snapshot_opener.hold
-        with closing(ends.link(self.target, spec.control_schema, spec.patience)) as link:
-            view = SourceView(
-                spec,
-                run_id,
-                ends.source_url,
-                ends.source_backend,
-                OptionPolicy(),
-                stored,
-                hold,
-            )
-            run = RunState(spec, run_id, ends=ends, link=link, view=view, finish=finish)
-            execution = Execution(
-                [run],
-                ends=ends,
-                streams=streams,
-                nursery=self.nursery,
-                link=link,
-                max_rate=spec.max_rate,
-                max_lag=spec.max_lag,
-                failures=OneRun(),
-            )
-            planner = Planner(
-                execution,
-                {run_id: request},
-                ends=ends,
-                target=self.target,
-                link=link,
-                nursery=self.nursery,
-                hold=hold,
-                streams=streams,
-                started=self.started,
-            )
-            runs = {} if stored is None else {run_id: stored}
-            events = execution.run(lambda window: planner.begin(window, source, runs, self._loss))
-            try:
-                yield from keep_journals(events, link, ends.wait_kind)
-            finally:
-                run.view.close()
-            run.raise_failure()
-
-    def _loss(self, run: RunState, stored: RunRow, continuation: Continuation) -> Loss | None:
-        if not continuation.complete:
-            return None
-        losses = find_losses({run.run_id: (run.spec, stored)}, self.target.control)
-        return losses.get(run.run_id)

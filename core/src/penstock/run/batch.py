@@ -45,9 +45,8 @@ from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
 from penstock.run.planner import Planner, RunRequest
 from penstock.run.resume_checks import committed_partitions
-from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import TAKES, SourceView
+from penstock.run.snapshot.source_view import TAKES
 from penstock.run.state import RunState, new_run_id
 from penstock.run.stored_runs import missing_run_error, spec_of
 from penstock.run.table_requests import TableRequest
@@ -253,12 +252,8 @@ class _Batch:
         self._planner = Planner(
             self._execution,
             self._requests,
-            ends=ends,
             target=target,
-            link=link,
-            nursery=nursery,
             hold=self._hold,
-            streams=self._streams,
             renewed=self._renewed,
             siblings=lambda: self._siblings,
         )
@@ -348,13 +343,7 @@ class _Batch:
             stored = None
         spec = request.spec if stored is None else with_stored_schemas(request.spec, stored.spec)
         self._requests[run_id] = _run_request(request)
-        run = RunState(
-            spec,
-            run_id,
-            ends=self._ends,
-            link=self._link,
-            view=self._view(spec, run_id, stored),
-        )
+        run = self._planner.run(spec, run_id, stored)
         self._runs.append(run)
         try:
             if request.error is not None:
@@ -386,18 +375,6 @@ class _Batch:
             if not run.complete:
                 # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
-
-    def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
-        ends = self._ends
-        return SourceView(
-            spec,
-            run_id,
-            ends.source_url,
-            ends.source_backend,
-            OptionPolicy(),
-            stored,
-            self._hold,
-        )
 
     def _hold(self, _: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
         return self._snapshot.share()

@@ -17,19 +17,17 @@ from penstock.events import Event
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.planning.asking.rounds import PlannedTable, plan_tables
 from penstock.planning.request import PlanRequest
-from penstock.run.connections import Connections
 from penstock.run.continuation import Continuation, Rest
-from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
 from penstock.run.facts import definitions_of
 from penstock.run.finished_runs import check_rows_left
 from penstock.run.opening import in_background
 from penstock.run.run_status import load_standing
-from penstock.run.snapshot.source_view import Hold
+from penstock.run.snapshot.loss_policy import OptionPolicy
+from penstock.run.snapshot.source_view import Hold, SourceView
 from penstock.run.state import RunState
-from penstock.spec.degrees import Streams
+from penstock.spec.copy_spec import CopySpec
 from penstock.verification.partitions import is_compared
-from penstock.workers.process import PendingNursery
 
 LossOf = Callable[[RunState, RunRow, Continuation], Loss | None]
 """Returns what the target's table lacks of what a stored run has committed; None if nothing."""
@@ -71,12 +69,8 @@ class Planner:
     Args:
         execution: the execution; what the error of one run does to the others is its matter.
         requests: what is asked of each run, by id.
-        ends: the connections.
         target: the target's catalog.
-        link: the link to the target's control store.
-        nursery: starts the workers; it is started itself once there are rows to copy.
         hold: takes a snapshot for a run.
-        streams: the numbers of streams.
         renewed: stored runs that are planned again, by id.
         siblings: returns the tables of the batch; None for a single copy.
         started: when planning of a single copy began, by the monotonic clock; None if the time of
@@ -88,29 +82,46 @@ class Planner:
         execution: Execution,
         requests: Mapping[str, RunRequest],
         *,
-        ends: Connections,
         target: TargetCatalog,
-        link: ControlLink,
-        nursery: PendingNursery,
         hold: Hold,
-        streams: Streams,
         renewed: Mapping[str, RunRow] | None = None,
         siblings: Callable[[], Siblings | None] = lambda: None,
         started: float | None = None,
     ) -> None:
         self._execution = execution
         self._requests = requests
-        self._ends = ends
+        self._ends, self._link = execution.ends, execution.link
+        self._streams = execution.streams
         self._target = target
-        self._link = link
-        self._nursery = nursery
         self._hold = hold
-        self._streams = streams
-        self._renewed = renewed or {}
+        self._renewed = {} if renewed is None else renewed
         self._siblings = siblings
         self._started = started
         self._taken: dict[str, Sequence[Event]] = {}
         """The events of taking each new run's snapshot, until the run is created."""
+
+    def run(
+        self, spec: CopySpec, run_id: str, stored: RunRow | None, *, finish: bool = True
+    ) -> RunState:
+        """Return a run that has not begun.
+
+        Args:
+            spec: the options of the run.
+            run_id: the id of the run.
+            stored: the run as the target has it; None if it is not stored.
+            finish: see `RunState`.
+        """
+        ends = self._ends
+        view = SourceView(
+            spec,
+            run_id,
+            ends.source_url,
+            ends.source_backend,
+            OptionPolicy(),
+            stored,
+            self._hold,
+        )
+        return RunState(spec, run_id, ends=ends, link=self._link, view=view, finish=finish)
 
     def begin(
         self,
@@ -301,7 +312,7 @@ class Planner:
         continuation = Continuation(run.spec, stored, request.rest, control)
         if continuation.pending:
             # It costs 0.3 s of CPU, which a task whose partition is already done can save.
-            self._nursery.start()
+            self._execution.nursery.start()
         loss = None if loss_of is None else loss_of(run, stored, continuation)
         warning = check_rows_left(run.spec, stored, loss, finish=run.finishes)
         if warning is not None:
