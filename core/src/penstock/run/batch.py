@@ -12,15 +12,13 @@ from typing import Any
 from penstock.backends.api.execution.control import Loss, RunRow
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
-from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
+from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
-    Blocked,
     Interrupted,
     PenstockError,
     RunFailed,
     RunFailedTransiently,
-    SnapshotLost,
     UsageError,
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event, Warned
@@ -28,6 +26,7 @@ from penstock.model import values
 from penstock.model.plans import MOST_NAMED, UNRESTORED
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
+from penstock.run.batch_snapshot import BatchSnapshot
 from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Rest
@@ -45,8 +44,6 @@ from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
 from penstock.run.planner import Planner, RunRequest
 from penstock.run.resume_checks import committed_partitions
-from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import TAKES
 from penstock.run.state import RunState, new_run_id
 from penstock.run.stored_runs import missing_run_error, spec_of
 from penstock.run.table_requests import TableRequest
@@ -236,9 +233,6 @@ class _Batch:
         self._runs: list[RunState] = []
         self._not_copied: tuple[NotCopied, ...] = ()
         self._unplanned: Sequence[RunState] = ()
-        self._share: HeldSnapshot | None = None
-        """A share of the snapshot, for planning."""
-        self._snapshot = SharedSnapshot(snapshot_opener, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
             ends=ends,
@@ -249,11 +243,12 @@ class _Batch:
             max_lag=pool.max_lag,
             failures=ManyRuns(stop_all=pool.stop_all),
         )
+        self._snapshot = BatchSnapshot(snapshot_opener, self._execution, self._read_with_snapshot)
         self._planner = Planner(
             self._execution,
             self._requests,
             target=target,
-            hold=self._hold,
+            hold=self._snapshot.hold,
             renewed=self._renewed,
             siblings=lambda: self._siblings,
         )
@@ -376,9 +371,6 @@ class _Batch:
                 # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
 
-    def _hold(self, _: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
-        return self._snapshot.share()
-
     def _read_with_snapshot(self) -> list[Relation]:
         """Return the relations that the snapshot is needed for from here on."""
         runs = [run for run in (*self._unplanned, *self._execution.window) if run.error is None]
@@ -389,7 +381,7 @@ class _Batch:
         self._execution.stop_if_requested()
         with closing(self._source):
             # Taken before the first table is planned, because all are planned with it.
-            yield from self._see_snapshot(window)
+            yield from self._snapshot.see(window, self._source)
             runs = [run for run in window if run.error is None]
             stored = self._planner.find_stored([run.run_id for run in runs])
             losses = self._losses(runs, stored)
@@ -402,64 +394,8 @@ class _Batch:
         if self._unplanned:
             # Each window's transaction holds the locks of only its own tables.
             self._source = self._ends.open_source()
-        elif self._share is not None:
-            self._share.close()
-
-    def _see_snapshot(self, window: Sequence[RunState]) -> Iterator[Event]:
-        """Check that the snapshot can be read, and lock the window's tables."""
-        tables = {run: run.spec.relation for run in window if run.reads_snapshot}
-        if not tables:
-            return
-        if self._share is not None and not self._share.is_alive():
-            yield from self._leave_out_lost(tables)
-            self._share.close()
-            self._share = None
-        first = self._share is None
-        for tries_left in reversed(range(TAKES)):
-            if self._share is None:
-                self._share, _ = self._snapshot.share()
-            try:
-                self._lock(list(tables.values()))
-            except Blocked:
-                if not first:
-                    yield from self._leave_out_blocked(tables)
-                    return
-                # Nothing depends on the snapshot yet: let the waiting sessions go first.
-                self._share.close()
-                self._share = None
-                if not tries_left:
-                    raise
-            else:
-                return
-
-    def _lock(self, relations: Sequence[Relation]) -> None:
-        assert self._share is not None
-        if isinstance(self._source, LockingSource):
-            self._source.adopt_locked(self._share.snapshot, relations)
         else:
-            self._source.adopt(self._share.snapshot)
-
-    def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
-        """Fail these tables, because the snapshot of the earlier tables is lost."""
-        for run in list(tables):
-            if run.spec.loss_policy == "fail":
-                del tables[run]
-                error = SnapshotLost(
-                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, "
-                    "and --on-snapshot-lost fail allows no other; start a new batch"
-                )
-                yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
-
-    def _leave_out_blocked(self, tables: Mapping[RunState, Relation]) -> Iterator[Event]:
-        """Fail only the table that other sessions wait for."""
-        free = []
-        for run, relation in tables.items():
-            try:
-                self._lock([relation])
-                free.append(relation)
-            except Blocked as error:
-                yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
-        self._lock(free)
+            self._snapshot.end_planning()
 
     @cached_property
     def _siblings(self) -> Siblings:
@@ -515,10 +451,6 @@ def _run_request(request: TableRequest) -> RunRequest:
         check_same=request.check_same,
         rest=Rest(as_of_now=request.as_of_now),
     )
-
-
-def _raising(error: PenstockError) -> Iterator[Event]:
-    raise error
 
 
 def _batch_table(run: RunState) -> BatchTable:
