@@ -21,7 +21,7 @@ from penstock.backends.api.execution.control import (
 from penstock.backends.api.registry import ddl_scheme, find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import PenstockError, PlanningError, UsageError
+from penstock.errors import PlanningError, UsageError
 from penstock.events import Event
 from penstock.model import values
 from penstock.model.codec import to_json
@@ -33,7 +33,7 @@ from penstock.planning.asking.search_path import lacks_schema, with_stored_schem
 from penstock.planning.named_partitions import check_explicit_partitions, check_series
 from penstock.run.connections import Connections, connect
 from penstock.run.continuation import Rest
-from penstock.run.current_plans import current_plans
+from penstock.run.current_plans import current_plan
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.finished_runs import find_losses, reasons_to_renew
 from penstock.run.listing import is_at_work, shown_status
@@ -130,9 +130,7 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.open_target(spec.control_schema)) as target,
     ):
         request = TableRequest(spec=replace(spec, run_id=spec.run_id or new_run_id()))
-        (result,) = current_plans([request], ends, source, target, plans_source=True)
-        if isinstance(result, PenstockError):
-            raise result
+        result = current_plan(request, ends, source, target, plans_source=True)
         if spec.max_lag is not None:
             ends.lag_gauge().close()
         return result
@@ -262,9 +260,7 @@ def _plan_new(
         views.append(view)
 
     with closing(ends.open_source()) as source:
-        (result,) = current_plans([request], ends, source, target, note=note)
-    if isinstance(result, PenstockError):
-        raise result
+        result = current_plan(request, ends, source, target, note=note)
     return result, views[0]
 
 

@@ -338,7 +338,7 @@ class _Batch:
             stored = None
         spec = request.spec if stored is None else with_stored_schemas(request.spec, stored.spec)
         self._requests[run_id] = _run_request(request)
-        run = self._planner.run(spec, run_id, stored)
+        run = self._planner.run_of(spec, run_id, stored)
         self._runs.append(run)
         try:
             if request.error is not None:

@@ -20,6 +20,26 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
 
 
+def current_plan(
+    table: TableRequest,
+    ends: Connections,
+    source: SourceCatalog,
+    target: TargetCatalog,
+    *,
+    note: Callable[[CopySpec], object] = lambda spec: None,
+    plans_source: bool = False,
+) -> PartitionPlan:
+    """Return the plan of one table; see `current_plans`.
+
+    Raises:
+        PenstockError: it cannot be copied.
+    """
+    (result,) = current_plans([table], ends, source, target, note=note, plans_source=plans_source)
+    if isinstance(result, PenstockError):
+        raise result
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     """A request for a plan, and why its tables are in their schemas."""

@@ -82,7 +82,9 @@ class Execution:
         self._cut_off: list[RunState] = []
         """Runs that were reported before their end."""
         self.ends = ends
-        self.streams = self._streams = streams
+        self.streams = streams
+        self._streams = streams
+        """Fewer, if a server had no connection left."""
         self._used = streams.usual
         """The actual number of streams: no more than partitions."""
         self._max_rate = max_rate

@@ -100,7 +100,7 @@ class Planner:
         self._taken: dict[str, Sequence[Event]] = {}
         """The events of taking each new run's snapshot, until the run is created."""
 
-    def run(
+    def run_of(
         self, spec: CopySpec, run_id: str, stored: RunRow | None, *, finish: bool = True
     ) -> RunState:
         """Return a run that has not begun.
@@ -163,8 +163,9 @@ class Planner:
         begun = [run for run in window if run.error is None]
         load_standing(begun, self._link)
         for run in begun:
-            alone = None if self._started is None else time.monotonic() - self._started
-            yield run.planned_event(self._streams, seconds[run] if alone is None else alone)
+            if self._started is not None:
+                seconds[run] = time.monotonic() - self._started
+            yield run.planned_event(self._streams, seconds[run])
         for run in window:
             if run.error is not None:
                 run.view.close()

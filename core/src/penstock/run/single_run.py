@@ -85,7 +85,7 @@ class SingleRun:
                 hold=self.snapshot_opener.hold,
                 started=self.started,
             )
-            run = planner.run(spec, run_id, stored, finish=finish)
+            run = planner.run_of(spec, run_id, stored, finish=finish)
             runs.append(run)
             found = {} if stored is None else {run_id: stored}
             events = execution.run(lambda window: planner.begin(window, source, found, self._loss))
