@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock import BatchSpec, CopySpec, copy, copy_all
+from penstock import BatchSpec, CopySpec, copy, copy_all, resume
 from penstock.events import BatchFinished, Finished
 from penstock.run import journals, pulses
+from penstock.run.connections import Connections
 from penstock.run.snapshot import handle
 from penstock.run.survey import survey
 from penstock_testkit import DistantServer
@@ -102,6 +103,25 @@ def test_round_trips_of_one_copy(pair: Pair) -> None:
     pair.assert_same()
     most = (ONE_SOURCE, ONE_TARGET, MOST_SOURCE, MOST_TARGET)
     assert all(one <= other for one, other in zip(found, most, strict=True)), found
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_a_run_with_nothing_left_does_not_ask_the_source(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.both("CREATE TABLE t (id int PRIMARY KEY)")
+    options: dict[str, Any] = {"table": "public.t", "run_id": "r", "verify": "counts"}
+    with DistantServer(pair.source.url, 0) as source, DistantServer(pair.target.url, 0) as target:
+        ends: dict[str, Any] = {"source": source.url, "target": target.url}
+        list(copy(CopySpec(**ends, **options)))
+        used = source.connections, target.connections
+        monkeypatch.setattr(Connections, "nursery", None)
+        *_, again = copy(CopySpec(**ends, **options))
+        *_, resumed = resume("r", **ends)
+        assert (source.connections, target.connections) == (used[0], used[1] + 2)
+    assert isinstance(again, Finished)
+    assert isinstance(resumed, Finished)
+    assert (again.status, resumed.status) == ("done", "done")
 
 
 def _trips_of_ten(pair: Pair) -> tuple[int, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.backends.api.backend import WithControlDdl
@@ -19,10 +18,10 @@ from penstock.backends.api.execution.control import (
     RunningAttempt,
     RunRow,
 )
-from penstock.backends.api.optional.bulk_catalogs import prefetch
 from penstock.backends.api.registry import ddl_scheme, find_backend
+from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import MissingTarget, PlanningError, UsageError
+from penstock.errors import PlanningError, UsageError
 from penstock.events import Event
 from penstock.model import values
 from penstock.model.codec import to_json
@@ -30,40 +29,33 @@ from penstock.model.nights import NightStatus, night_status
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.tables import Column, NotCopied, TableRef
-from penstock.planning.asking.rounds import plan_source, plan_table
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
 from penstock.planning.named_partitions import check_explicit_partitions, check_series
-from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections, connect
-from penstock.run.continuation import Continuation
-from penstock.run.control_link import ControlLink
+from penstock.run.continuation import Rest
+from penstock.run.current_plans import current_plan
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
-from penstock.run.execution import Execution
-from penstock.run.facts import definitions_of, describing_both
-from penstock.run.failures import OneRun
-from penstock.run.finished_runs import check_rows_left, find_losses, reasons_to_renew
-from penstock.run.journals import keep_journals
+from penstock.run.finished_runs import find_losses, reasons_to_renew
 from penstock.run.listing import is_at_work, shown_status
-from penstock.run.opening import in_background
+from penstock.run.planner import RunRequest, store_new
 from penstock.run.resume_checks import (
     check_same_partitions,
     check_same_spec,
     stored_spec,
 )
-from penstock.run.run_status import load_standing
+from penstock.run.single_run import SingleRun
 from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import SourceView
-from penstock.run.state import RunState, new_run_id
+from penstock.run.state import new_run_id
 from penstock.run.stored_runs import load_run, spec_of, stored_run, target_catalog
+from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
 from penstock.spec.references import resolve_reference
 from penstock.spec.units import check_duration
-from penstock.verification.partitions import is_compared
-from penstock.workers.degree import streams_of
-from penstock.workers.process import Nursery
+from penstock.workers.process import PendingNursery
 
 if TYPE_CHECKING:
     from penstock.verification.result import Verification
@@ -137,17 +129,11 @@ def plan(spec: CopySpec) -> PartitionPlan:
         closing(ends.open_source()) as source,
         closing(ends.open_target(spec.control_schema)) as target,
     ):
-        spec, reasons = ends.with_schemas(spec, source, target)
-        request = _plan_request(spec, spec.run_id or new_run_id(), ends)
-        with describing_both([spec], source, target):
-            try:
-                result = plan_table(request, source, target)
-            except MissingTarget as error:
-                error.plan = plan_source(request, source)
-                raise
+        request = TableRequest(spec=replace(spec, run_id=spec.run_id or new_run_id()))
+        result = current_plan(request, ends, source, target, plans_source=True)
         if spec.max_lag is not None:
             ends.lag_gauge().close()
-        return replace(result, reasons=(*reasons, *result.reasons))
+        return result
 
 
 @isolate_generator_display
@@ -172,55 +158,30 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
             ends.snapshot_opener(ahead=not spec.run_id and spec.snapshot != "none")
         ) as snapshot_opener,
         closing(ends.open_target(spec.control_schema)) as target,
+        closing(PendingNursery(ends.nursery)) as nursery,
+        ExitStack() as stack,
     ):
-        target.control.patience = spec.patience
-        run = target.control.runs.find(spec.run_id) if spec.run_id else None
-        if run is None:
-            started = time.monotonic()
+        stored = target.control.runs.find(spec.run_id) if spec.run_id else None
+        started = time.monotonic()
+        source: SourceCatalog | None = None
+        reasons: tuple[str, ...] = ()
+        if stored is None:
             ends.check_supported(spec)
-            with closing(ends.nursery()) as nursery, ExitStack() as stack:
-                with closing(opening.take()) as source:
-                    reasons: tuple[str, ...] = ()
-                    if lacks_schema(spec):
-                        spec, reasons = ends.with_schemas(spec, source, target)
-                    run_id = spec.run_id or new_run_id()
-                    view = SourceView(
-                        spec,
-                        run_id,
-                        ends.source_url,
-                        ends.source_backend,
-                        OptionPolicy(),
-                        hold=partial(snapshot_opener.hold, [spec.relation]),
-                    )
-                    stack.enter_context(closing(view))
-                    request = _plan_request(spec, run_id, ends)
-                    with describing_both([spec], source, target):
-                        definitions = definitions_of([spec])
-                        with in_background(lambda: prefetch(target, definitions)):
-                            prefetch(source)
-                            view.note_state(source)
-                            # Answers from before the snapshot are dropped: others may have changed
-                            # tables.
-                            events = view.take(source)
-                            prefetch(source, definitions)
-                        run_plan = plan_table(request, source, target, lambda _: view.enter(source))
-                    run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
-                control = target.control
-                control.create()
-                new = NewRun(run_id, spec.stored(), run_plan, view.state, view.snapshot)
-                if control.runs.create([new]):
-                    yield from events
-                    with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
-                        state = RunState(spec, run_id, ends=ends, link=link, view=view)
-                        state.begin(run_plan, is_new=True)
-                        yield from _execute(state, ends, link, nursery, started)
-                    return
-            # Another process has just created the run: this is its second execution.
-            run = load_run(target, run_id, spec.control_schema)
+            nursery.start()
+            source = stack.enter_context(closing(opening.take()))
+            if lacks_schema(spec):
+                spec, reasons = ends.with_schemas(spec, source, target)
         else:
-            spec = with_stored_schemas(spec, run.spec)
-        check_same_spec(spec, run)
-        yield from _continue_run(spec, run, run.plan.partitions, ends, target)
+            spec = with_stored_schemas(spec, stored.spec)
+            check_same_spec(spec, stored)
+        request = RunRequest(
+            reasons=reasons,
+            check_same=lambda run: check_same_spec(spec, run),
+            is_named=spec.run_id is not None,
+        )
+        run_id = spec.run_id or new_run_id()
+        single = SingleRun(ends, target, nursery, snapshot_opener, started)
+        yield from single.execute(spec, run_id, request, stored, source)
 
 
 @isolate_display
@@ -266,28 +227,41 @@ def create(
         run = target.control.runs.find(run_id)
         renewed = _renewed(spec, run, target.control) if renew and run is not None else ""
         if run is None or renewed:
-            spec, reasons = _resolve_tables(spec, ends, target)
-            view = SourceView(spec, run_id, ends.source_url, ends.source_backend, OptionPolicy())
-            with closing(view.open()) as source:
-                with describing_both([spec], source, target):
-                    view.note_state(source)
-                    # Planned from the source as it is now: a plan also covers every row of a later
-                    # snapshot.
-                    request = _plan_request(spec, run_id, ends, partitions, series or "")
-                    run_plan = plan_table(request, source, target)
-                run_plan = replace(run_plan, reasons=(*reasons, *run_plan.reasons))
-                run_plan = part(run_plan) if part else run_plan
+            request = TableRequest(
+                spec=replace(spec, run_id=run_id), partitions=partitions, series=series or ""
+            )
+            run_plan, view = _plan_new(request, ends, target)
+            run_plan = part(run_plan) if part else run_plan
             target.control.create()
-            new = NewRun(run_id, spec.stored(), run_plan, view.state, None)
-            if run is None:
-                target.control.runs.create([new])
-            else:
-                target.control.generations.replan(new, run.generation)
+            resolved = replace(view.spec, run_id=spec.run_id)
+            new = NewRun(run_id, resolved.stored(), run_plan, view.state, None)
+            store_new([new], {} if run is None else {run_id: run}, target.control)
             run = load_run(target, run_id, spec.control_schema)
         # Checked even then: another process may have just created it.
         check_same_spec(with_stored_schemas(spec, run.spec), run)
         check_same_partitions(partitions, series or "", run)
         return replace(_status(target, run), renewed=renewed)
+
+
+def _plan_new(
+    request: TableRequest, ends: Connections, target: TargetCatalog
+) -> tuple[PartitionPlan, SourceView]:
+    """Return the plan of a run that others will execute, and its view of the source.
+
+    Planned from the source as it is now: a plan also covers every row of a later snapshot.
+    """
+    views: list[SourceView] = []
+
+    def note(spec: CopySpec) -> None:
+        view = SourceView(
+            spec, request.run_id, ends.source_url, ends.source_backend, OptionPolicy()
+        )
+        view.note_state(source)
+        views.append(view)
+
+    with closing(ends.open_source()) as source:
+        result = current_plan(request, ends, source, target, note=note)
+    return result, views[0]
 
 
 def _renewed(spec: CopySpec, run: RunRow, control: ControlStore) -> str:
@@ -371,23 +345,17 @@ def resume(
     if await_snapshot is not None:
         check_duration(await_snapshot, "resume: await_snapshot")
     ends = connect(source, target)
-    with closing(ends.open_target(control_schema)) as catalog:
+    with (
+        closing(ends.snapshot_opener(ahead=False)) as snapshot_opener,
+        closing(ends.open_target(control_schema)) as catalog,
+        closing(PendingNursery(ends.nursery)) as nursery,
+    ):
         run = load_run(catalog, run_id, control_schema)
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         values.choose(spec.show_values)
-        requested = [run.plan.partition(partition_id) for partition_id in only]
-        partitions = requested or run.plan.partitions
-        yield from _continue_run(
-            spec,
-            run,
-            partitions,
-            ends,
-            catalog,
-            await_snapshot=await_snapshot,
-            read_now=list(dict.fromkeys(only)) if as_of_now else None,
-            request=recopy,
-            finish=finish,
-        )
+        rest = Rest(only=only, await_snapshot=await_snapshot, as_of_now=as_of_now, recopy=recopy)
+        single = SingleRun(ends, catalog, nursery, snapshot_opener, time.monotonic())
+        yield from single.execute(spec, run_id, RunRequest(rest=rest), run, finish=finish)
 
 
 @isolate_display
@@ -530,28 +498,6 @@ def control_ddl(target: str | None = None, control_schema: str = "penstock") -> 
     return cast(WithControlDdl, backend).control_ddl(control_schema)
 
 
-def _plan_request(
-    spec: CopySpec,
-    run_id: str,
-    ends: Connections,
-    partitions: Sequence[Partition] = (),
-    series: str = "",
-) -> PlanRequest:
-    return PlanRequest.of(
-        spec, streams_of(spec.degree), run_id, ends.capabilities, partitions, series
-    )
-
-
-def _resolve_tables(
-    spec: CopySpec, ends: Connections, target: TargetCatalog
-) -> tuple[CopySpec, tuple[str, ...]]:
-    """Resolve schemas as `Connections.with_schemas` does; asks the source only if needed."""
-    if not lacks_schema(spec):
-        return spec, ()
-    with closing(ends.open_source()) as source:
-        return ends.with_schemas(spec, source, target)
-
-
 def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
     spec = spec_of(run_id, run.spec)
@@ -572,74 +518,3 @@ def _night(control: ControlStore, run: RunRow) -> NightStatus | None:
     if night is None:
         return None
     return night_status(run.run_id, night, run.snapshots, control.watermarks.history(night.name))
-
-
-def _continue_run(
-    spec: CopySpec,
-    run: RunRow,
-    partitions: Sequence[Partition],
-    ends: Connections,
-    target: TargetCatalog,
-    *,
-    await_snapshot: float | None = None,
-    read_now: Sequence[str] | None = None,
-    request: str | None = None,
-    finish: bool = True,
-) -> Generator[Event, None, None]:
-    """Copy the partitions that are not committed yet, or are to be copied again."""
-    started = time.monotonic()
-    target.control.patience = spec.patience
-    continuation = Continuation(spec, run, partitions, target.control, request)
-    pending = continuation.pending
-    view = continuation.view(ends, read_now=read_now, await_snapshot=await_snapshot)
-    # It costs 0.3 s of CPU, which a task whose partition is already done can save.
-    nursery = ends.nursery() if pending else None
-    try:
-        if continuation.complete:
-            losses = find_losses({run.run_id: (spec, run)}, target.control)
-            warning = check_rows_left(spec, run, losses.get(run.run_id), finish=finish)
-            if warning is not None:
-                yield warning
-        if pending:
-            yield from continuation.find_view(view, ends, target)
-        elif (
-            continuation.complete
-            and finish
-            and is_compared(spec, run.plan)
-            and run.status != "done"
-        ):
-            with closing(view.open()) as source:
-                yield from view.view_for_comparison(source, target.control)
-        with closing(ends.link(target, spec.control_schema, spec.patience)) as link:
-            state = RunState(spec, run.run_id, ends=ends, link=link, view=view, finish=finish)
-            state.complete = continuation.complete
-            state.begin(run.plan, partitions)
-            yield from _execute(state, ends, link, nursery, started)
-    finally:
-        if nursery is not None:
-            nursery.close()
-        view.close()
-
-
-def _execute(
-    state: RunState, ends: Connections, link: ControlLink, nursery: Nursery | None, started: float
-) -> Iterator[Event]:
-    streams = streams_of(state.spec.degree)
-    execution = Execution(
-        [state],
-        ends=ends,
-        streams=streams,
-        nursery=nursery,
-        link=link,
-        max_rate=state.spec.max_rate,
-        max_lag=state.spec.max_lag,
-        failures=OneRun(),
-    )
-
-    def planned(runs: Sequence[RunState]) -> Iterator[Event]:
-        load_standing(runs, link)
-        yield state.planned_event(streams, time.monotonic() - started)
-
-    events = execution.run(planned)
-    yield from keep_journals(events, link, ends.wait_kind)
-    state.raise_failure()

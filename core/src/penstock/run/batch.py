@@ -9,38 +9,31 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.execution.control import Loss, NewRun, RunRow
+from penstock.backends.api.execution.control import Loss, RunRow
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
-from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
+from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import (
-    Blocked,
     Interrupted,
     PenstockError,
-    PlanningError,
     RunFailed,
     RunFailedTransiently,
-    SnapshotLost,
-    TransientError,
     UsageError,
 )
 from penstock.events import BatchFinished, BatchStarted, BatchTable, Event, Warned
 from penstock.model import values
-from penstock.model.plans import MOST_NAMED, UNRESTORED, PartitionPlan
+from penstock.model.plans import MOST_NAMED, UNRESTORED
 from penstock.model.tables import NotCopied, Relation
-from penstock.planning.asking.rounds import PlannedTable, plan_tables
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
-from penstock.planning.request import PlanRequest
+from penstock.run.batch_snapshot import BatchSnapshot
 from penstock.run.batch_tables import BatchTables, Found, check_many, siblings_of
 from penstock.run.connections import Connections, connect
-from penstock.run.continuation import Continuation
+from penstock.run.continuation import Rest
 from penstock.run.control_link import ControlLink
 from penstock.run.execution import Execution
-from penstock.run.facts import definitions_of, describing_both
 from penstock.run.failures import ManyRuns
 from penstock.run.finished_runs import (
-    check_rows_left,
     complete_runs,
     find_losses,
     reasons_to_renew,
@@ -49,11 +42,8 @@ from penstock.run.journals import keep_journals
 from penstock.run.listing import count_unplanned, without_run
 from penstock.run.opening import SnapshotOpener, in_background
 from penstock.run.phases import Phases
+from penstock.run.planner import Planner, RunRequest
 from penstock.run.resume_checks import committed_partitions
-from penstock.run.run_status import load_standing
-from penstock.run.snapshot.loss_policy import OptionPolicy
-from penstock.run.snapshot.shared import SharedSnapshot
-from penstock.run.snapshot.source_view import TAKES, SourceView
 from penstock.run.state import RunState, new_run_id
 from penstock.run.stored_runs import missing_run_error, spec_of
 from penstock.run.table_requests import TableRequest
@@ -62,7 +52,7 @@ from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.deletes import parse_deletes
 from penstock.workers.degree import streams_of
-from penstock.workers.process import Nursery
+from penstock.workers.process import PendingNursery
 
 
 @isolate_generator_display
@@ -142,8 +132,8 @@ def _run(
     pool: _Pool, ends: Connections, find: Callable[[SourceCatalog, TargetCatalog], Found]
 ) -> Generator[Event, None, None]:
     check_many(ends)
-    nursery = ends.nursery()
-    try:
+    with closing(PendingNursery(ends.nursery)) as nursery:
+        nursery.start()
         with (
             closing(ends.pending_source(ahead=True)) as opening,
             closing(ends.snapshot_opener(ahead=True)) as snapshot_opener,
@@ -155,8 +145,6 @@ def _run(
             ) as running,
         ):
             yield from keep_journals(running.run(), link, ends.wait_kind)
-    finally:
-        nursery.close()
 
 
 @isolate_generator_display
@@ -217,14 +205,6 @@ def _changes_of(spec: CopySpec, overrides: Mapping[str, Any]) -> Mapping[str, An
     return {name: value for name, value in overrides.items() if name != "deletes"}
 
 
-@dataclass(frozen=True, slots=True)
-class _New:
-    """A run to be created with this plan."""
-
-    run: RunState
-    plan: PartitionPlan
-
-
 class _Batch:
     def __init__(
         self,
@@ -235,7 +215,7 @@ class _Batch:
         target: TargetCatalog,
         link: ControlLink,
         snapshot_opener: SnapshotOpener,
-        nursery: Nursery,
+        nursery: PendingNursery,
     ) -> None:
         self._ends = ends
         self._source = source
@@ -246,16 +226,13 @@ class _Batch:
         self._id = pool.batch_id
         self._streams = streams_of(pool.degree)
         self._find = find
-        self._requests: dict[str, TableRequest] = {}
+        self._requests: dict[str, RunRequest] = {}
         self._renewed: dict[str, RunRow] = {}
         """Stored runs that are planned again, by id."""
         self._warnings: list[Warned] = []
         self._runs: list[RunState] = []
         self._not_copied: tuple[NotCopied, ...] = ()
         self._unplanned: Sequence[RunState] = ()
-        self._share: HeldSnapshot | None = None
-        """A share of the snapshot, for planning."""
-        self._snapshot = SharedSnapshot(snapshot_opener, self._read_with_snapshot)
         self._execution = Execution(
             self._runs,
             ends=ends,
@@ -265,6 +242,15 @@ class _Batch:
             max_rate=pool.max_rate,
             max_lag=pool.max_lag,
             failures=ManyRuns(stop_all=pool.stop_all),
+        )
+        self._snapshot = BatchSnapshot(snapshot_opener, self._execution, self._read_with_snapshot)
+        self._planner = Planner(
+            self._execution,
+            self._requests,
+            target=target,
+            hold=self._snapshot.hold,
+            renewed=self._renewed,
+            siblings=lambda: self._siblings,
         )
 
     def close(self) -> None:
@@ -351,14 +337,8 @@ class _Batch:
         if run_id in self._renewed:
             stored = None
         spec = request.spec if stored is None else with_stored_schemas(request.spec, stored.spec)
-        self._requests[run_id] = request
-        run = RunState(
-            spec,
-            run_id,
-            ends=self._ends,
-            link=self._link,
-            view=self._view(spec, run_id, stored),
-        )
+        self._requests[run_id] = _run_request(request)
+        run = self._planner.run_of(spec, run_id, stored)
         self._runs.append(run)
         try:
             if request.error is not None:
@@ -391,18 +371,6 @@ class _Batch:
                 # A dropped table must not fail the snapshot that all tables share.
                 self._source.columns(run.spec.relation)
 
-    def _view(self, spec: CopySpec, run_id: str, stored: RunRow | None) -> SourceView:
-        ends = self._ends
-        return SourceView(
-            spec,
-            run_id,
-            ends.source_url,
-            ends.source_backend,
-            OptionPolicy(),
-            stored,
-            hold=self._snapshot.share,
-        )
-
     def _read_with_snapshot(self) -> list[Relation]:
         """Return the relations that the snapshot is needed for from here on."""
         runs = [run for run in (*self._unplanned, *self._execution.window) if run.error is None]
@@ -413,198 +381,26 @@ class _Batch:
         self._execution.stop_if_requested()
         with closing(self._source):
             # Taken before the first table is planned, because all are planned with it.
-            yield from self._see_snapshot(window)
-            yield from self._plan_all([run for run in window if run.error is None])
+            yield from self._snapshot.see(window, self._source)
+            runs = [run for run in window if run.error is None]
+            stored = self._planner.find_stored([run.run_id for run in runs])
+            losses = self._losses(runs, stored)
+            source = self._source if len(stored) < len(runs) else None
+            yield from self._planner.begin(
+                runs, source, stored, lambda run, *_: losses.get(run.run_id)
+            )
         over = set(window)
         self._unplanned = [run for run in self._unplanned if run not in over]
         if self._unplanned:
             # Each window's transaction holds the locks of only its own tables.
             self._source = self._ends.open_source()
-        elif self._share is not None:
-            self._share.close()
-
-    def _plan_all(self, window: Sequence[RunState]) -> Iterator[Event]:
-        seconds: dict[RunState, float] = {}
-        specs = [run.spec for run in window]
-        with describing_both(specs, self._source, self._target):
-            definitions = definitions_of(specs)
-            with in_background(lambda: prefetch(self._target, definitions)):
-                prefetch(self._source, definitions)
-            stored = self._stored([run.run_id for run in window])
-            losses = self._losses(window, stored)
-            snapshot_events: dict[str, Sequence[Event]] = {}
-            planned = self._plan_together(
-                [r for r in window if r.run_id not in stored], snapshot_events
-            )
-            new: list[_New] = []
-            for run in window:
-                started = time.monotonic()
-                plan = planned.get(run)
-                yield from self._execution.attempt(
-                    run,
-                    lambda run=run, plan=plan: self._plan(  # type: ignore[misc]
-                        run, stored.get(run.run_id), plan, new, losses.get(run.run_id)
-                    ),
-                )
-                seconds[run] = time.monotonic() - started + (plan.seconds if plan else 0.0)
-                self._execution.stop_if_requested()
-            yield from self._create_all(new, snapshot_events)
-            yield from self._read_together(window)
-        begun_runs = [run for run in window if run.error is None]
-        load_standing(begun_runs, self._link)
-        for run in begun_runs:
-            yield run.planned_event(self._streams, seconds[run])
-        for run in window:
-            if run.error is not None:
-                run.view.close()
-
-    def _see_snapshot(self, window: Sequence[RunState]) -> Iterator[Event]:
-        """Check that the snapshot can be read, and lock the window's tables."""
-        tables = {run: run.spec.relation for run in window if run.reads_snapshot}
-        if not tables:
-            return
-        if self._share is not None and not self._share.is_alive():
-            yield from self._leave_out_lost(tables)
-            self._share.close()
-            self._share = None
-        first = self._share is None
-        for tries_left in reversed(range(TAKES)):
-            if self._share is None:
-                self._share, _ = self._snapshot.share()
-            try:
-                self._lock(list(tables.values()))
-            except Blocked:
-                if not first:
-                    yield from self._leave_out_blocked(tables)
-                    return
-                # Nothing depends on the snapshot yet: let the waiting sessions go first.
-                self._share.close()
-                self._share = None
-                if not tries_left:
-                    raise
-            else:
-                return
-
-    def _lock(self, relations: Sequence[Relation]) -> None:
-        assert self._share is not None
-        if isinstance(self._source, LockingSource):
-            self._source.adopt_locked(self._share.snapshot, relations)
         else:
-            self._source.adopt(self._share.snapshot)
+            self._snapshot.end_planning()
 
-    def _leave_out_lost(self, tables: dict[RunState, Relation]) -> Iterator[Event]:
-        """Fail these tables, because the snapshot of the earlier tables is lost."""
-        for run in list(tables):
-            if run.spec.loss_policy == "fail":
-                del tables[run]
-                error = SnapshotLost(
-                    f"the batch's snapshot was lost before {run.spec.source_name} was planned, "
-                    "and --on-snapshot-lost fail allows no other; start a new batch"
-                )
-                yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
-
-    def _leave_out_blocked(self, tables: Mapping[RunState, Relation]) -> Iterator[Event]:
-        """Fail only the table that other sessions wait for."""
-        free = []
-        for run, relation in tables.items():
-            try:
-                self._lock([relation])
-                free.append(relation)
-            except Blocked as error:
-                yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
-        self._lock(free)
-
-    def _plan_together(
-        self, runs: Sequence[RunState], snapshot_events: dict[str, Sequence[Event]]
-    ) -> Mapping[RunState, PlannedTable]:
-        """Plan the tables of runs together.
-
-        Args:
-            runs: the runs to plan.
-            snapshot_events: receives the events of taking each run's snapshot.
-        """
-        views = {run.run_id: run.view for run in runs}
-
-        def enter(request: PlanRequest) -> None:
-            view = views[request.run_id]
-            if request.run_id in snapshot_events:
-                view.enter(self._source)
-            else:
-                snapshot_events[request.run_id] = view.take(self._source)
-
-        requests = [self._plan_request(run) for run in runs]
-        planned = plan_tables(
-            requests,
-            self._source,
-            self._target,
-            enter=enter,
-            between=self._execution.stop_if_requested,
-        )
-        return dict(zip(runs, planned, strict=True))
-
-    def _plan_request(self, run: RunState) -> PlanRequest:
-        request = self._requests[run.run_id]
-        return PlanRequest.of(
-            run.spec,
-            self._streams,
-            run.run_id,
-            self._ends.capabilities,
-            request.partitions,
-            request.series,
-            self._siblings,
-        )
-
-    def _plan(
-        self,
-        run: RunState,
-        stored: RunRow | None,
-        planned: PlannedTable | None,
-        new: list[_New],
-        loss: Loss | None,
-    ) -> Iterator[Event]:
-        """Continue a stored run, or note a planned one for creation.
-
-        Args:
-            run: the run to continue or to create.
-            stored: the run as the target has it; None if it is not stored.
-            planned: the outcome of planning a run that is not stored.
-            new: receives the plan, if the run is to be created with it.
-            loss: what the table lacks, if the stored run is complete.
-        """
-        if stored is not None and (warning := check_rows_left(run.spec, stored, loss)):
-            yield warning
-        if stored is None:
-            assert planned is not None
-            result = self._checked(run, planned)
-            if isinstance(result, PartitionPlan):
-                new.append(_New(run, result))
-                return
-            stored = result
-        yield from self._continue_run(run, stored)
-
-    def _checked(self, run: RunState, planned: PlannedTable) -> PartitionPlan | RunRow:
-        """Return the plan, or the stored run if another process has created it."""
-        check = self._requests[run.run_id].check
-        try:
-            plan = planned.plan
-            if check is not None:
-                check(plan)
-        except (PlanningError, TransientError):
-            # Another execution may have created the run, and be changing these tables.
-            stored = self._stored([run.run_id]).get(run.run_id)
-            if stored is None:
-                raise
-            return stored
-        return plan
-
-    def _stored(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
-        """Return stored runs, without those that are still to be planned again."""
-        stored = self._target.control.runs.load(run_ids)
-        return {
-            run_id: run
-            for run_id, run in stored.items()
-            if run_id not in self._renewed or self._renewed[run_id].generation != run.generation
-        }
+    @cached_property
+    def _siblings(self) -> Siblings:
+        # Tables that cannot be copied count, too: their dropped keys are restored at the end.
+        return siblings_of([run.spec for run in self._runs])
 
     def _losses(
         self, window: Sequence[RunState], stored: Mapping[str, RunRow]
@@ -615,80 +411,6 @@ class _Batch:
             return {}
         complete = complete_runs(stored, control.commits.of(list(stored)))
         return find_losses({name: (specs[name], run) for name, run in complete.items()}, control)
-
-    def _create_all(
-        self, planned: Sequence[_New], snapshot_events: Mapping[str, Sequence[Event]]
-    ) -> Iterator[Event]:
-        """Store the runs; one that another process has created in between is continued.
-
-        Args:
-            planned: the runs, with their plans.
-            snapshot_events: the events of taking each run's snapshot.
-        """
-        if not planned:
-            return
-        rows = [
-            NewRun(each.run.run_id, each.run.spec.stored(), each.plan, view.state, view.snapshot)
-            for each in planned
-            for view in (each.run.view,)
-        ]
-        again = [row for row in rows if row.run_id in self._renewed]
-        for row in again:
-            self._target.control.generations.replan(row, self._renewed[row.run_id].generation)
-        for each in planned:
-            if each.run.run_id in self._renewed:
-                each.run.view.generation = self._renewed[each.run.run_id].generation + 1
-        rows = [row for row in rows if row.run_id not in self._renewed]
-        created = frozenset(row.run_id for row in again)
-        created |= self._target.control.runs.create(rows) if rows else frozenset()
-        for each in planned:
-            if each.run.run_id in created:
-                each.run.begin(each.plan, is_new=True)
-                yield from snapshot_events[each.run.run_id]
-            else:
-                yield from self._execution.attempt(
-                    each.run,
-                    lambda run=each.run: self._continue_stored(run),  # type: ignore[misc]
-                )
-
-    def _read_together(self, window: Sequence[RunState]) -> Iterator[Event]:
-        """Read again the tables that an earlier execution has read, if tables are merged together.
-
-        Tables that are merged together are read as of one moment.
-        """
-        runs = [run for run in window if run.error is None and run.spec.atomic == "batch"]
-        if all(run.complete for run in runs):
-            return
-        for run in runs:
-            if run.complete and run.spec.loss_policy == "restart":
-                run.complete = False
-                yield from self._execution.attempt(run, run.replace_view)
-
-    def _continue_stored(self, run: RunState) -> Iterator[Event]:
-        stored = self._target.control.runs.find(run.run_id)
-        assert stored is not None, "could not be created"
-        yield from self._continue_run(run, stored)
-
-    def _continue_run(self, run: RunState, stored: RunRow) -> Iterator[Event]:
-        request = self._requests[run.run_id]
-        request.check_same(stored)
-        continuation = Continuation(run.spec, stored, stored.plan.partitions, self._target.control)
-        # Another execution may have created the run, or finished it, since its table was found:
-        # the run's plan and snapshot count, not what was found here.
-        run.was_done = stored.status == "done"
-        run.complete = continuation.complete
-        run.view.close()
-        run.view = continuation.view(
-            self._ends, read_now=() if request.as_of_now else None, hold=self._snapshot.share
-        )
-        if not run.complete:
-            yield from continuation.find_view(run.view, self._ends, self._target)
-        run.begin(stored.plan)
-
-    @cached_property
-    def _siblings(self) -> Siblings:
-        # Tables that cannot be copied count, too: their dropped keys are restored at the end.
-        return siblings_of([run.spec for run in self._runs])
 
     # Ending
 
@@ -721,8 +443,14 @@ class _Batch:
         raise RunFailed(message)
 
 
-def _raising(error: PenstockError) -> Iterator[Event]:
-    raise error
+def _run_request(request: TableRequest) -> RunRequest:
+    return RunRequest(
+        partitions=request.partitions,
+        series=request.series,
+        check=request.check,
+        check_same=request.check_same,
+        rest=Rest(as_of_now=request.as_of_now),
+    )
 
 
 def _batch_table(run: RunState) -> BatchTable:

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.backends.api.facts import Siblings
-from penstock.backends.api.source import SourceCatalog
-from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PenstockError
 from penstock.model import values
 from penstock.model.plans import PartitionPlan
 from penstock.model.tables import NotCopied
-from penstock.planning.asking.rounds import plan_tables
-from penstock.planning.asking.search_path import lacks_schema
-from penstock.planning.request import PlanRequest
 from penstock.run.batch_tables import BatchTables, check_many, siblings_of
-from penstock.run.connections import Connections, connect
-from penstock.run.facts import describing_both
+from penstock.run.connections import connect
+from penstock.run.current_plans import current_plans
 from penstock.run.state import new_run_id
-from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_generator_display
 from penstock.run.windows import windows
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
-from penstock.workers.degree import streams_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,51 +68,15 @@ def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
         requests, not_copied = BatchTables(batch, ends, source, target).requests(batch_id)
         siblings = siblings_of([request.spec for request in requests])
         failed = 0
-        planner = _Planner(ends, source, target, siblings)
         for window in windows(requests):
-            for planned in planner.plans(window):
+            results = current_plans(window, ends, source, target, siblings)
+            for request, result in zip(window, results, strict=True):
+                planned = _table_plan(request.spec, result)
                 failed += planned.error is not None
                 yield planned
         if batch.max_lag is not None:
             ends.lag_gauge().close()
     yield BatchPlan(len(requests), failed, round(time.monotonic() - started, 3), not_copied)
-
-
-@dataclass(frozen=True, slots=True)
-class _Planner:
-    """Planning of all tables of a window together."""
-
-    ends: Connections
-    source: SourceCatalog
-    target: TargetCatalog
-    siblings: Siblings
-
-    def plans(self, window: Sequence[TableRequest]) -> Iterator[TablePlan]:
-        with describing_both([table.spec for table in window], self.source, self.target):
-            prepared = list(map(self._request, window))
-            requests = [each for each in prepared if isinstance(each, PlanRequest)]
-            planned = plan_tables(requests, self.source, self.target)
-            for table, each in zip(window, prepared, strict=True):
-                result = next(planned).result if isinstance(each, PlanRequest) else each
-                yield _table_plan(table.spec, result)
-
-    def _request(self, table: TableRequest) -> PlanRequest | PenstockError:
-        """Return the request for planning a table, or why it cannot be planned."""
-        if table.error is not None:
-            return table.error
-        spec = table.spec
-        try:
-            if lacks_schema(spec):
-                spec, _ = self.ends.with_schemas(spec, self.source, self.target)
-            return PlanRequest.of(
-                spec,
-                streams_of(spec.degree),
-                table.run_id,
-                self.ends.capabilities,
-                siblings=self.siblings,
-            )
-        except PenstockError as error:
-            return error
 
 
 def _table_plan(spec: CopySpec, result: PartitionPlan | PenstockError) -> TablePlan:

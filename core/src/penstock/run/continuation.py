@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
 
 from penstock.backends.api.execution.control import ControlStore, RunRow
-from penstock.backends.api.source import HeldSnapshot
 from penstock.backends.api.target import TargetCatalog
 from penstock.events import Event
-from penstock.model.plans import Partition
+from penstock.model.plans import Partition, PartitionPlan
 from penstock.run.claims import enter
 from penstock.run.connections import Connections
 from penstock.run.recopy import RecopyRequest
@@ -17,8 +17,26 @@ from penstock.run.resume_checks import check_same_shape, committed_partitions, u
 from penstock.run.snapshot.awaited_holder import AwaitHolder
 from penstock.run.snapshot.current_reads import CurrentReads
 from penstock.run.snapshot.loss_policy import OptionPolicy
-from penstock.run.snapshot.source_view import LossPolicy, SourceView
+from penstock.run.snapshot.source_view import Hold, LossPolicy, SourceView
 from penstock.spec.copy_spec import CopySpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What to copy of an existing run, and how to read it; see `resume`."""
+
+    only: Sequence[str] = ()
+    await_snapshot: float | None = None
+    as_of_now: bool = False
+    recopy: str | None = None
+
+    def partitions(self, plan: PartitionPlan) -> Sequence[Partition]:
+        """Return the requested partitions of a plan.
+
+        Raises:
+            UsageError: the plan has no such partition.
+        """
+        return [plan.partition(each) for each in self.only] or plan.partitions
 
 
 class Continuation:
@@ -27,65 +45,65 @@ class Continuation:
     Args:
         spec: the options of the run, with those of this execution.
         run: the stored run.
-        partitions: the requested partitions.
+        rest: what to copy of it.
         control: the target's control store.
-        request: the name of a request to copy them again; None to copy nothing again.
     """
 
     def __init__(
         self,
         spec: CopySpec,
         run: RunRow,
-        partitions: Sequence[Partition],
+        rest: Rest,
         control: ControlStore,
-        request: str | None = None,
     ) -> None:
         self._spec = spec
         self._run = run
+        self._rest = rest
+        self.partitions = rest.partitions(run.plan)
+        """The requested partitions."""
         committed = committed_partitions(run, control)
         self._recopying = RecopyRequest(
-            spec.load_mode, run, partitions, committed, control, request, spec.stall_timeout
+            spec.load_mode,
+            run,
+            self.partitions,
+            committed,
+            control,
+            rest.recopy,
+            spec.stall_timeout,
         )
         recopied = self._recopying.partition_ids
-        self.pending = [p for p in partitions if p.id not in committed or p.id in recopied]
+        self.pending = [p for p in self.partitions if p.id not in committed or p.id in recopied]
         """The partitions to copy."""
         self.complete = len(committed) == len(run.plan.partitions) and not recopied
         """Whether nothing is left of the whole run."""
 
-    def view(
-        self,
-        ends: Connections,
-        *,
-        read_now: Sequence[str] | None = None,
-        await_snapshot: float | None = None,
-        hold: Callable[[], tuple[HeldSnapshot, float]] | None = None,
-    ) -> SourceView:
+    def view(self, ends: Connections, hold: Hold) -> SourceView:
         """Return the run's view of the source, as stored; `find_view` finds one for the rest.
 
         Args:
             ends: the connections of the run.
-            read_now: ids of the partitions to read as of now, empty for all that are not
-                committed; None for the run's own snapshot.
-            await_snapshot: seconds to wait for the snapshot's holder; None to hold it here.
-            hold: see `SourceView`.
+            hold: takes a snapshot.
         """
         return SourceView(
             self._spec,
             self._run.run_id,
             ends.source_url,
             ends.source_backend,
-            self._policy(read_now, await_snapshot),
+            self._policy(),
             self._run,
             hold,
         )
 
-    def _policy(self, read_now: Sequence[str] | None, await_snapshot: float | None) -> LossPolicy:
+    def _policy(self) -> LossPolicy:
+        rest = self._rest
         if self._spec.snapshot == "none":
             return OptionPolicy()
         # With nothing to copy, both sides are compared as of the run's own snapshot.
-        if read_now is not None and self.pending:
-            return CurrentReads(read_now and [partition.id for partition in self.pending])
-        return OptionPolicy() if await_snapshot is None else AwaitHolder(await_snapshot)
+        if rest.as_of_now and self.pending:
+            return CurrentReads([p.id for p in self.pending] if rest.only else ())
+        if rest.await_snapshot is None:
+            return OptionPolicy()
+        return AwaitHolder(rest.await_snapshot)
 
     def find_view(
         self, view: SourceView, ends: Connections, target: TargetCatalog

@@ -36,7 +36,7 @@ from penstock.run.state import SMALL, RunState
 from penstock.run.windows import windows
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
-from penstock.workers.process import Nursery
+from penstock.workers.process import Nursery, PendingNursery
 from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
 from penstock.workers.throttle import LagBrake
@@ -54,7 +54,7 @@ class Execution:
         runs: the runs; more may be added until `run` starts.
         ends: the connections.
         streams: the numbers of streams.
-        nursery: starts the workers; None if every partition is committed.
+        nursery: starts the workers; not started itself if every partition is committed.
         link: the link to the target's control store.
         max_rate: the combined rate of all streams, in bytes per second; None for no limit.
         max_lag: the replication lag of the source above which streams stop, in seconds; None for no
@@ -68,7 +68,7 @@ class Execution:
         *,
         ends: Connections,
         streams: Streams,
-        nursery: Nursery | None,
+        nursery: PendingNursery,
         link: ControlLink,
         max_rate: int | None = None,
         max_lag: float | None = None,
@@ -81,17 +81,18 @@ class Execution:
         """Runs of earlier windows whose tables are linked to others at the end."""
         self._cut_off: list[RunState] = []
         """Runs that were reported before their end."""
-        self._ends = ends
+        self.ends = ends
+        self.streams = streams
         self._streams = streams
+        """Fewer, if a server had no connection left."""
         self._used = streams.usual
         """The actual number of streams: no more than partitions."""
         self._max_rate = max_rate
         self._max_lag = max_lag
         self._brake: LagBrake | None = None
         self._steering: Steering | None = None
-        self._nursery = nursery
-        self._stack = contextlib.ExitStack()
-        self._link = link
+        self.nursery = nursery
+        self.link = link
         self._failures = failures
         self._counts = RowCounts(())
         self._records_known = False
@@ -136,7 +137,6 @@ class Execution:
             raise
         finally:
             self._counts.close()
-            self._stack.close()
 
     def _explain_error(self, error: BaseException) -> BaseException:
         if not isinstance(error, PenstockError):
@@ -161,7 +161,7 @@ class Execution:
         ended = [run for run in begun if run not in linking]
         yield from self._conclude(ended)
         self._linking += linking
-        self._failures.leave(self.window, ended, self._link)
+        self._failures.leave(self.window, ended, self.link)
 
     def attempt(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
         """Yield from a call until it ends or fails, before the run's first partition."""
@@ -170,7 +170,7 @@ class Execution:
             yield _cannot_be_copied(run)
 
     def _prepare(self) -> Iterator[Event]:
-        failed = yield from prepare(self.working_runs(), self._link)
+        failed = yield from prepare(self.working_runs(), self.link)
         self._records_known = True
         yield from self._note_failures(failed, _cannot_be_copied)
 
@@ -199,9 +199,9 @@ class Execution:
         Raises:
             PlanningError: the source has no concept of lag, or this user may not see it.
         """
-        if self._max_lag is None or self._nursery is None:
+        if self._max_lag is None or not self.nursery.is_started:
             return
-        with contextlib.closing(self._ends.lag_gauge()) as gauge:
+        with contextlib.closing(self.ends.lag_gauge()) as gauge:
             self._brake = LagBrake(self._max_lag, gauge.subject, gauge.hint)
             self._brake.see(gauge.lag())
 
@@ -225,26 +225,26 @@ class Execution:
         Raises:
             TransientError: every partition was committed at the start, and none was lost since.
         """
-        if self._nursery is None:
-            if not any(run.view.started_over for run in self.working_runs()):
-                raise TransientError(
-                    f"another process has just restarted run {works[0].spec.run_id}; try again"
-                )
-            self._nursery = self._stack.enter_context(contextlib.closing(self._ends.nursery()))
-        return self._nursery
+        if not self.nursery.is_started and not any(
+            run.view.started_over for run in self.working_runs()
+        ):
+            raise TransientError(
+                f"another process has just restarted run {works[0].spec.run_id}; try again"
+            )
+        return self.nursery.start()
 
     def _copy(self) -> Iterator[Event]:
         while works := self._works():
             nursery = self._workers_from(works)
             runs = {run.run_id: run for run in self.working_runs()}
-            lag_gauge = self._ends.lag_gauge if self._brake else None
-            pulses = Pulses(self._ends.pulses(), list(runs), lag_gauge)
+            lag_gauge = self.ends.lag_gauge if self._brake else None
+            pulses = Pulses(self.ends.pulses(), list(runs), lag_gauge)
             requested = max(1, min(self._streams.most, len(works)))
             steering = self._steer(pulses, requested)
             supervisor = Supervisor(
                 nursery=nursery,
                 degree=requested,
-                is_committed=self._link.is_committed,
+                is_committed=self.link.is_committed,
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._failures.stop_all,
                 steering=steering,
@@ -260,7 +260,7 @@ class Execution:
                 if not superseded:
                     return
                 for run in superseded:
-                    yield from self._events_of(run, partial(follow, run, self._link))
+                    yield from self._events_of(run, partial(follow, run, self.link))
             except SnapshotLost as error:
                 yield from self._replace_views(error)
             except LoadLost as error:
@@ -289,7 +289,7 @@ class Execution:
     def _works(self) -> list[Work]:
         """Return the remaining partitions: of one run in the order of its plan, of many by size."""
         if not self._records_known:
-            load_records(self.working_runs(), self._link)
+            load_records(self.working_runs(), self.link)
         self._records_known = False
         works = [(run, work) for run in self.working_runs() for work in run.works()]
         many = len({run.run_id for run, _ in works}) > 1
@@ -311,7 +311,7 @@ class Execution:
     def _replace_views(self, error: SnapshotLost) -> Iterator[Event]:
         """Let the policy of each incomplete run decide how it continues without the snapshot."""
         # The holder may have released it because another execution has committed the rest.
-        load_records(self.working_runs(), self._link)
+        load_records(self.working_runs(), self.link)
         reading = [run for run in self.working_runs() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
         lost = [run for run in reading if not run.view.holds_alive()] or reading
@@ -346,7 +346,7 @@ class Execution:
 
         Returns: whether the view of some runs was replaced, so that their rows must be read again.
         """
-        errors = yield from find_deleted(self.working_runs(), self._link)
+        errors = yield from find_deleted(self.working_runs(), self.link)
         losses: dict[RunState, SnapshotLost] = {}
         for run in self.working_runs():
             with self._recording_failure(run):
@@ -425,7 +425,7 @@ class Execution:
                 stack.enter_context(describing(source, tables))
                 return source
 
-            planned = steps_due(self.working_runs(), self._link)
+            planned = steps_due(self.working_runs(), self.link)
             for run in self.working_runs():
                 with self._recording_failure(run):
                     due[run.run_id] = run.with_positions(planned[run.run_id], open_source)
@@ -435,15 +435,15 @@ class Execution:
         """Link tables to each other, once every table that can be done is done."""
         if not self.working_runs():
             return
-        load_records(self.working_runs(), self._link)
-        due = links_due(self.working_runs(), self._link)
+        load_records(self.working_runs(), self.link)
+        due = links_due(self.working_runs(), self.link)
         merging = [
             r for r in self.working_runs() if any(s.id == MERGE_STEP for s in due.get(r.run_id, ()))
         ]
         if merging and not (yield from self._merge_together(merging)):
             return
         if merging:
-            due = self._with_positions(links_due(self.working_runs(), self._link))
+            due = self._with_positions(links_due(self.working_runs(), self.link))
         failures = yield from self._do_steps(due, one_by_one=True)
         for run in self.working_runs():
             if (error := failures.get(run.run_id)) is not None:
@@ -475,7 +475,7 @@ class Execution:
         while error is None and attempts:
             attempts -= 1
             try:
-                self._link.call(lambda control: control.nights.merge(ids))
+                self.link.call(lambda control: control.nights.merge(ids))
             except PenstockError as found:
                 if (
                     not found.transient
@@ -496,10 +496,10 @@ class Execution:
         """Report the result of merging, and drop the stages of nights that were overtaken."""
         if not runs:
             return
-        load_records(runs, self._link)
-        marks = marks_of(runs, self._link)
+        load_records(runs, self.link)
+        marks = marks_of(runs, self.link)
         try:
-            self._link.call(
+            self.link.call(
                 lambda control: control.nights.drop_overtaken([run.run_id for run in runs])
             )
         except Interrupted:
@@ -538,9 +538,9 @@ class Execution:
                 for run_id, run_steps in joined.items()
                 if not any(step.urgent or step.id == GONE_STEP for step in run_steps)
             },
-            self._link.reconnect,
+            self.link.reconnect,
             degree=1 if separately else self._streams.usual,
-            catalog=self._link.catalog,
+            catalog=self.link.catalog,
         )
         yield from together.run()
         final_steps = FinalSteps(
@@ -549,7 +549,7 @@ class Execution:
                 for run_id, run_steps in steps.items()
                 if run_id not in together.done
             },
-            self._link.reconnect,
+            self.link.reconnect,
             degree=self._streams.usual,
             attempts=max((run.spec.attempts for run in self._runs), default=1),
         )
@@ -562,14 +562,14 @@ class Execution:
 
     def _conclude(self, runs: Sequence[RunState]) -> Iterator[Event]:
         """Store the status of the runs, and report it."""
-        load_records(runs, self._link)
+        load_records(runs, self.link)
         run_ids = [run.run_id for run in runs if run.awaits_last_look]
-        changed = self._link.call(lambda control: control.tables.check(run_ids)) if run_ids else {}
-        due = steps_due([run for run in runs if not run.finishes], self._link)
+        changed = self.link.call(lambda control: control.tables.check(run_ids)) if run_ids else {}
+        due = steps_due([run for run in runs if not run.finishes], self.link)
         statuses = {
             run: run.judge(due.get(run.run_id, ()), changed.get(run.run_id)) for run in runs
         }
-        set_statuses(statuses, self._link)
+        set_statuses(statuses, self.link)
         for run, status in statuses.items():
             yield run.end(status, self._used)
 
@@ -595,15 +595,15 @@ class Execution:
 
     def _note_end(self, *, cancelled: bool) -> None:
         """Store the status with which the runs ended."""
-        if cancelled:
-            # A statement may still run on that connection, and hold a lock on the run's row.
-            self._link.cancel()
         status = "interrupted" if cancelled else "failed"
         ended = {
             run: "done" if self._failures.is_untouched(run) else status
             for run in (*self._cut_off, *self._open_runs())
         }
-        set_statuses(ended, self._link)
+        if cancelled and ended:
+            # A statement may still run on that connection, and hold a lock on the run's row.
+            self.link.cancel()
+        set_statuses(ended, self.link)
 
     def _events_of(self, run: RunState, call: Callable[[], Iterable[Event]]) -> Iterator[Event]:
         with self._recording_failure(run):

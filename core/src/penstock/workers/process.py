@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -206,6 +206,34 @@ class Nursery:
     def close(self) -> None:
         """Close the nursery, after ending its workers. May be called twice."""
         self._discard()
+
+
+class PendingNursery:
+    """A nursery that is started once it is needed.
+
+    Args:
+        launch: returns a nursery.
+    """
+
+    def __init__(self, launch: Callable[[], Nursery]) -> None:
+        self._launch = launch
+        self._nursery: Nursery | None = None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it was started."""
+        return self._nursery is not None
+
+    def start(self) -> Nursery:
+        """Return the nursery, which is started unless it was before."""
+        if self._nursery is None:
+            self._nursery = self._launch()
+        return self._nursery
+
+    def close(self) -> None:
+        """Close the nursery, if it was started."""
+        if self._nursery is not None:
+            self._nursery.close()
 
 
 @contextlib.contextmanager

@@ -95,25 +95,19 @@ def plan_tables(
         yield from turns(_Table.go_on)
 
 
-def plan_table(
-    request: PlanRequest,
-    source: SourceCatalog,
-    target: TargetCatalog,
-    enter: Callable[[PlanRequest], object] = lambda request: None,
-) -> PartitionPlan:
+def plan_table(request: PlanRequest, source: SourceCatalog, target: TargetCatalog) -> PartitionPlan:
     """Plan one table; see `plan_tables`.
 
     Args:
         request: the request.
         source: the catalog of the source.
         target: the catalog of the target.
-        enter: called before questions about the table.
 
     Raises:
         PlanningError: no plan is possible, or the target cannot take it; the message lists every
             problem with the columns at once.
     """
-    (planned,) = plan_tables([request], source, target, enter=enter)
+    (planned,) = plan_tables([request], source, target)
     return planned.plan
 
 

@@ -71,15 +71,14 @@ class AwaitHolder:
                 ),
             )
 
-    def view_for_comparison(
-        self, view: SourceView, source: SourceCatalog, control: ControlStore
-    ) -> Iterator[Event]:
+    def view_for_comparison(self, view: SourceView, control: ControlStore) -> Iterator[Event]:
         """See `LossPolicy.view_for_comparison`; once the snapshot is released, none is needed.
 
         Raises:
             NoHolder: no holder came in time.
         """
-        return self._await(view, source, control, lambda: iter(()))
+        with closing(view.open()) as source:
+            yield from self._await(view, source, control, lambda: iter(()))
 
     def _await(
         self,

@@ -66,9 +66,7 @@ class CurrentReads:
         with closing(view.open()) as source:
             yield from self.recover(view, source, control, anything_committed=anything_committed)
 
-    def view_for_comparison(
-        self, view: SourceView, source: SourceCatalog, control: ControlStore
-    ) -> Iterator[Event]:
+    def view_for_comparison(self, view: SourceView, control: ControlStore) -> Iterator[Event]:
         """See `LossPolicy.view_for_comparison`; both sides are compared as they are now."""
         return iter(())
 

@@ -73,9 +73,7 @@ class OptionPolicy:
                 view, source, control, now, anything_committed=anything_committed
             )
 
-    def view_for_comparison(
-        self, view: SourceView, source: SourceCatalog, control: ControlStore
-    ) -> Iterator[Event]:
+    def view_for_comparison(self, view: SourceView, control: ControlStore) -> Iterator[Event]:
         """See `LossPolicy.view_for_comparison`; both sides are compared as they are now."""
         return iter(())
 

@@ -17,10 +17,13 @@ from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
 from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.source_columns import SourceColumn
+from penstock.model.tables import Relation
 from penstock.run.snapshot.handle import SnapshotHandle
 from penstock.run.snapshot.planned_columns import check_columns
 from penstock.spec.copy_spec import CopySpec
 
+Hold = Callable[[Sequence[Relation]], tuple[HeldSnapshot, float]]
+"""Takes a snapshot to read relations with; returns it with its time by the monotonic clock."""
 # How often to try to take a snapshot while another session waits to change the table.
 TAKES = 3
 
@@ -64,14 +67,11 @@ class LossPolicy(Protocol):
             PlanningError: the rows are not where the plan says.
         """
 
-    def view_for_comparison(
-        self, view: SourceView, source: SourceCatalog, control: ControlStore
-    ) -> Iterator[Event]:
+    def view_for_comparison(self, view: SourceView, control: ControlStore) -> Iterator[Event]:
         """Find a view for comparing both sides; without one, they are compared as they are now.
 
         Args:
             view: the run's view of the source.
-            source: a catalog of the source.
             control: the target's control store.
         """
 
@@ -86,8 +86,7 @@ class SourceView:
         backend: the source's backend.
         policy: replaces a lost snapshot.
         run: the run as stored in the target; None if it is new.
-        hold: takes a snapshot, and returns it with its time by the monotonic clock; None if the run
-            takes its own.
+        hold: takes a snapshot; None if the run takes its own.
         pause: sleeps for a number of seconds.
     """
 
@@ -99,7 +98,7 @@ class SourceView:
         backend: Backend,
         policy: LossPolicy,
         run: RunRow | None = None,
-        hold: Callable[[], tuple[HeldSnapshot, float]] | None = None,
+        hold: Hold | None = None,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self.spec = spec
@@ -110,7 +109,7 @@ class SourceView:
         self._policy = policy
         self._handle = SnapshotHandle(
             run_id,
-            hold or (lambda: (backend.hold_snapshot(url, [spec.relation]), time.monotonic())),
+            lambda: (hold or self._hold_own)([self.spec.relation]),
             backend.snapshot_burden,
             spec.give_way_after,
         )
@@ -128,6 +127,9 @@ class SourceView:
         if run is not None:
             self.use_plan(run.plan)
             self.reload(run)
+
+    def _hold_own(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
+        return self.backend.hold_snapshot(self._url, relations), time.monotonic()
 
     def reload(self, run: RunRow) -> None:
         """Adopt the run as the target has it now."""
@@ -153,6 +155,11 @@ class SourceView:
     def held_since(self) -> float:
         """The time at which the snapshot was taken, by the monotonic clock."""
         return self._handle.since
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether the source's state is known."""
+        return self._state is not None
 
     @property
     def state(self) -> SourceState:
@@ -250,9 +257,9 @@ class SourceView:
         """See `LossPolicy.replace_lost`."""
         return self._policy.replace_lost(self, control, anything_committed=anything_committed)
 
-    def view_for_comparison(self, source: SourceCatalog, control: ControlStore) -> Iterator[Event]:
+    def view_for_comparison(self, control: ControlStore) -> Iterator[Event]:
         """See `LossPolicy.view_for_comparison`."""
-        return self._policy.view_for_comparison(self, source, control)
+        return self._policy.view_for_comparison(self, control)
 
     # What a policy does
 
