@@ -239,7 +239,7 @@ class Commits(Protocol):
     """Commit records, which alone define what is done."""
 
     def of(self, run_ids: Sequence[str]) -> Mapping[str, tuple[CommitRecord, ...]]:
-        """Return the commit records of runs, by run; empty if there are none."""
+        """Return the commit records of each run; an empty tuple for a run without any."""
         ...
 
     def in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
@@ -476,7 +476,7 @@ class Recopies(Protocol):
 
 
 class Presence(Protocol):
-    """Which runs and attempts are active at this moment."""
+    """The runs and attempts that are active now."""
 
     def enter(
         self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
@@ -514,13 +514,13 @@ class Presence(Protocol):
 
 
 class ControlStore(Protocol):
-    """What a target keeps of runs, by what it is about."""
+    """Everything that a target stores about runs, in one part per subject."""
 
     patience: Patience
     """How long calls wait for others; may be set at any time."""
     batch_id: str
-    """The batch whose tables' runs this store keeps, so that changes to several of them can be made
-    together, in a session named after it. Empty if there is none.
+    """The batch that the runs in this store belong to; empty if there is none. Changes to several of
+    its runs are made together, in a session named after it.
     """
 
     @property

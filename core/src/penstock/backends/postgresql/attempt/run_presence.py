@@ -1,4 +1,4 @@
-"""Which runs are executed on PostgreSQL, whose sessions hold locks."""
+"""Runs being executed on PostgreSQL, known by the locks that their sessions hold."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class ColumnDetails(TypedDict):
-    """What a column may have besides its name and type."""
+    """A column's properties other than its name and type."""
 
     not_null: bool
     default: str | None
@@ -204,7 +204,7 @@ class NeedPart(TypedDict):
 
 
 class TableDetails(TypedDict):
-    """What a table may have besides columns."""
+    """A table's properties other than its columns."""
 
     partition_key: str | None
     persistence: str
@@ -275,7 +275,7 @@ RangePart = TypedDict(
         "multirange": str | None,
     },
 )
-"""What is particular to a range type."""
+"""The properties that only range types have."""
 
 
 class TypePart(TypedDict):

@@ -1,4 +1,4 @@
-"""Which runs are executed at this moment, as far as a target can tell."""
+"""Runs being executed now, as far as a target can tell."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class RecordedRuns:
         self.watermarks = ledger.watermarks
         self.journals = ledger.journals
         self.hooks = hooks
-        """What the backend knows about the loaded tables."""
+        """The backend's own operations on loaded tables."""
         self.presence = presence
         self.tables = LoadedTables(ledger, hooks)
         self.nights = NightRecords(ledger, hooks, night_hooks)

@@ -21,7 +21,7 @@ R = TypeVar("R", bound=RecordStore)
 
 
 class LoadHooks(ABC, Generic[R]):
-    """What only a backend knows about loaded tables: how a step is done, and whether they changed.
+    """A backend's own operations on loaded tables: doing a step, and noticing changes.
 
     Args:
         ledger: the target's records.
@@ -230,7 +230,7 @@ class MergeCounts:
     rows: int | None = None
     """The current row count of the target's table; None if not counted."""
     target: str = ""
-    """What identifies the target's table."""
+    """The identity of the target's table."""
 
 
 class NightHooks(ABC):
