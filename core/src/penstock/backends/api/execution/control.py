@@ -519,8 +519,9 @@ class ControlStore(Protocol):
     patience: Patience
     """How long calls wait for others; may be set at any time."""
     batch_id: str
-    """The batch that the runs in this store belong to; empty if there is none. Changes to several of
-    its runs are made together, in a session named after it.
+    """The batch that the runs in this store belong to; empty if there is none.
+
+    Changes to several of its runs are made together, in a session named after it.
     """
 
     @property
