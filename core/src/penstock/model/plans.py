@@ -114,6 +114,14 @@ class LoadPlan:
     def after(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.after)
 
+    @property
+    def loads_beside(self) -> bool:
+        """Whether the partitions are loaded into a table beside the target's.
+
+        The end decides about it. Until then the target's table stays as it is.
+        """
+        return any(step.id in (SWAP_STEP, MERGE_STEP) for step in self.steps)
+
     def unrestored_keys(self, done: Collection[str]) -> tuple[NotCopied, ...]:
         """Return the foreign keys that the load has dropped and not restored yet.
 

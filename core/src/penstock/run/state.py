@@ -47,7 +47,7 @@ from penstock.run.snapshot.source_view import SourceView
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values
-from penstock.spec.modes import Ending, Table
+from penstock.spec.modes import Ending
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.partitions import (
     Proof,
@@ -548,7 +548,7 @@ class RunState:
         """Return the steps after the last partition, done or not; empty until all are committed."""
         if self._report.error is not None or not self.all_committed:
             return []
-        if self._mismatch is not None and self.spec.load_mode.table is Table.BESIDE:
+        if self._mismatch is not None and self.plan.load.loads_beside:
             return []  # the old table stays
         steps = self.plan.load.after
         if self._mismatch is not None or self._watermark_stays:

@@ -15,7 +15,6 @@ from penstock.errors import PermanentError
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Table, mode_of
 
 
 class NightRecords:
@@ -132,7 +131,7 @@ class NightRecords:
                     raise not_committed(run.run_id)
                 deleted = self._night_hooks().take_deleted(run)
             self._hooks.do(run, swap)
-        elif mode_of(run.spec).table is not Table.BESIDE:
+        elif not run.plan.load.loads_beside:
             self._hooks.check_rows(run)
         rows = sum(record.rows for record in records)
         target = CopySpec.from_stored(run.spec, "", "").target_ref
@@ -162,7 +161,7 @@ class NightRecords:
             for other_run in other_runs.values()
             for night in (other_run.plan.night,)
             # Other runs have loaded the target itself.
-            if mode_of(other_run.spec).table is Table.BESIDE
+            if other_run.plan.load.loads_beside
             if night and night.epoch <= mine.get(night.name, -1)
         ]
         if stages:
