@@ -18,11 +18,12 @@ from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
 from penstock.backends.postgresql.ddl.links import links_of
-from penstock.backends.postgresql.ddl.text import Names, temporary_name
+from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.new_tables.exchange import rename_statements, temporary_names
 from penstock.backends.postgresql.new_tables.recreate import (
     advance_new,
     creation,
@@ -129,7 +130,7 @@ def plan_under_temporary_name(
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.derive(Rehearsals).missing(ref, content)
         names = names_for(facts, ref, definitions, [], warnings)
-    temporary = _temporary_names(request.run_id, names, table)
+    temporary = temporary_names(request.run_id, names, definitions)
     new = temporary.table(table)
     column = request.deletes.column
     marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
@@ -154,7 +155,7 @@ def plan_under_temporary_name(
         f"rename {new} to {ref}",
         steps.LAST,
         _check_free(ref),
-        *_rename_statements(table, temporary, names),
+        *rename_statements(definitions, temporary, names),
         urgent=True,
     )
     return LoadPlan(
@@ -172,21 +173,6 @@ def plan_under_temporary_name(
     )
 
 
-def _temporary_names(run_id: str, names: Names, table: TablePart) -> Names:
-    """Return unused names for the table and its own objects."""
-
-    def temporary_ref(ref: TableRef) -> TableRef:
-        return TableRef(ref.schema, temporary_name(run_id, ref.name))
-
-    owned = {(each["schema"], each["name"]) for each in table["sequences"]}
-    return Names(
-        {oid: temporary_ref(ref) for oid, ref in names.tables.items()},
-        {oid: temporary_name(run_id, index) for oid, index in names.indexes.items()},
-        {key: temporary_ref(ref) if key in owned else ref for key, ref in names.sequences.items()},
-        {key: temporary_ref(ref) for key, ref in names.statistics.items()},
-    )
-
-
 def _check_free(ref: TableRef) -> str:
     """Return a query that fails if the table was created in the meantime."""
     message = (
@@ -198,28 +184,6 @@ def _check_free(ref: TableRef) -> str:
         f" RAISE EXCEPTION USING MESSAGE = {literal(message)}; END IF; END"
     )
     return f"DO {literal(body)}"
-
-
-def _rename_statements(table: TablePart, temporary: Names, names: Names) -> list[str]:
-    """Return statements that give the table and its own objects their final names."""
-    pairs = [
-        ("TABLE", temporary.table(table), names.table(table)),
-        *(
-            ("INDEX", temporary.index(table, index), names.index(table, index))
-            for index in table["indexes"]
-            if index["oid"] in names.indexes
-        ),
-        *(
-            (kind, mine[key], theirs[key])
-            for kind, mine, theirs in (
-                ("SEQUENCE", temporary.sequences, names.sequences),
-                ("STATISTICS", temporary.statistics, names.statistics),
-            )
-            for key in mine
-            if mine[key] != theirs[key]
-        ),
-    ]
-    return [f"ALTER {kind} {name(mine)} RENAME TO {ident(ref.name)}" for kind, mine, ref in pairs]
 
 
 def _parts(ref: TableRef) -> sql.Composed:

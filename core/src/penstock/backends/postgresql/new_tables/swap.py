@@ -18,6 +18,7 @@ from penstock.backends.postgresql.ddl.text import Names, comment, temporary_name
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
+from penstock.backends.postgresql.new_tables.exchange import rename_statements, temporary_names
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
@@ -48,7 +49,8 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
         # The old table's sequences, which the new table takes over with their values at that time.
         new = TableRef(ref.schema, temporary_name(request.run_id, ref.name))
         advanced, refused = advance_existing(facts, request, new)
-    names = _names(request.run_id, table, new)
+    own_names = _own_names(table, ref)
+    names = temporary_names(request.run_id, own_names, [table])
     version = connection.info.server_version
     persistence = "u" if request.unlogged else table["persistence"]
     create = tables.create_table(
@@ -69,7 +71,7 @@ def plan_swap(facts: TargetFacts, request: LoadRequest) -> LoadPlan:
     planned += indexes.build_steps([table], names, tablespaces=True)
     planned += _complete(table, names, new, default_grantees, version)
     planned += advanced
-    exchange = _exchange(table, names, ref, new, shape)
+    exchange = _exchange(table, names, own_names, ref, shape)
     what = f"swap {new} for {ref}"
     planned.append(steps.after(steps.SWAP, what, steps.LAST, *exchange, urgent=True))
     _, broken = indexes.usable_indexes([table])
@@ -133,22 +135,19 @@ def _check_parts(connection: Connection, ref: TableRef, table: TablePart) -> Non
         )
 
 
-def _names(run_id: str, table: TablePart, new: TableRef) -> Names:
+def _own_names(table: TablePart, ref: TableRef) -> Names:
+    """Return the names of the table and of its objects, except sequences that it keeps."""
     usable, _ = indexes.usable_indexes([table])
-
-    def temporary_ref(schema: str, original: str) -> TableRef:
-        return TableRef(schema, temporary_name(run_id, original))
-
     return Names(
-        {table["oid"]: new},
-        {oid: temporary_name(run_id, index["name"]) for oid, index in usable.items()},
+        {table["oid"]: ref},
+        {oid: index["name"] for oid, index in usable.items()},
         {
-            (s["schema"], s["name"]): temporary_ref(new.schema, s["name"])
+            (s["schema"], s["name"]): TableRef(ref.schema, s["name"])
             for s in table["sequences"]
             if s["identity"]
         },
         {
-            (s["schema"], s["name"]): temporary_ref(s["schema"], s["name"])
+            (s["schema"], s["name"]): TableRef(s["schema"], s["name"])
             for s in table["statistics"]
         },
     )
@@ -180,9 +179,10 @@ def _shape(ref: TableRef) -> sql.Composed:
 
 
 def _exchange(
-    table: TablePart, names: Names, ref: TableRef, new: TableRef, shape: str
+    table: TablePart, names: Names, own_names: Names, ref: TableRef, shape: str
 ) -> list[str]:
     """Return one transaction that gives the new table and its own objects the old table's names."""
+    new = names.table(table)
     changed = (
         f"{ref} was altered after the run was planned, so the new table lacks the change; start a "
         "new run"
@@ -195,7 +195,6 @@ def _exchange(
         f"LOCK TABLE ONLY {name(ref)}, {name(new)} IN ACCESS EXCLUSIVE MODE",
         f"DO {literal(check)}",
     ]
-    restored: list[tuple[str, str, str]] = []
     for sequence in table["sequences"]:
         old = ident(sequence["schema"], sequence["name"])
         new_sequence = names.sequences.get((sequence["schema"], sequence["name"]))
@@ -209,18 +208,8 @@ def _exchange(
             f"FROM {old} AS s"
         )
         statements += comment("SEQUENCE", name(new_sequence), sequence["comment"])
-        restored.append(("SEQUENCE", name(new_sequence), sequence["name"]))
-    restored += [
-        ("INDEX", name(names.index(table, index)), index["name"])
-        for index in table["indexes"]
-        if index["oid"] in names.indexes
-    ]
-    for item in table["statistics"]:
-        new_sequence = names.statistics[item["schema"], item["name"]]
-        restored.append(("STATISTICS", name(new_sequence), item["name"]))
     statements.append(f"DROP TABLE {name(ref)}")
-    statements.append(f"ALTER TABLE {name(new)} RENAME TO {ident(ref.name)}")
-    statements += [f"ALTER {kind} {of} RENAME TO {ident(old)}" for kind, of, old in restored]
+    statements += rename_statements([table], names, own_names)
     statements += attachments.triggers(table)
     statements += attachments.publications(table)
     return statements
