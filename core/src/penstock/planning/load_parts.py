@@ -92,6 +92,7 @@ class LoadParts:
             sequence_positions=self._sequence_positions,
             changes=self._sides.changes,
             columns_after_changes=tuple(self._sides.table.columns) if self._sides.changes else (),
+            schema_only=loading.schema_only,
         )
 
     @part

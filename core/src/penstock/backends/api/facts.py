@@ -139,6 +139,8 @@ class LoadRequest:
     """
     columns_after_changes: tuple[Column, ...] = ()
     """The columns of that table after the changes."""
+    schema_only: bool = False
+    """Whether no rows are loaded, so that an existing table need not stay until they are."""
 
 
 @dataclass(frozen=True, slots=True)

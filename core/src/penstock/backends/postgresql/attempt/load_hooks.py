@@ -13,7 +13,13 @@ from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_rows
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.ddl.steps import SET_LOGGED, SWAP, URGENT_LOCK_MS, logged_by
+from penstock.backends.postgresql.ddl.steps import (
+    LINKED,
+    SET_LOGGED,
+    SWAP,
+    URGENT_LOCK_MS,
+    logged_by,
+)
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.lasting_rows import see_again
 from penstock.backends.postgresql.load.loaded_table import LoadedTable, changed_runs, note_tables
@@ -176,6 +182,8 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         if step.after:
             if step.urgent:
                 self._connection.execute(f"SET LOCAL lock_timeout = {URGENT_LOCK_MS}")
+            if step.kind == LINKED:  # two that lock the other's table would wait for each other
+                self._connection.execute(self._statement("lock_making"))
             self._loaded_table(run.run_id).check()
             if step.id == SWAP:
                 target = CopySpec.from_stored(run.spec, "", "").target_ref

@@ -111,6 +111,11 @@ def unlink_steps(links: Sequence[TableLink]) -> list[Step]:
     ]
 
 
+def unlink_statements(links: Sequence[TableLink]) -> list[str]:
+    """Return repeatable statements after which a table can be dropped."""
+    return list(map(_unlink_statement, links))
+
+
 def _unlink_statement(link: TableLink) -> str:
     """Return a repeatable statement that removes a link.
 

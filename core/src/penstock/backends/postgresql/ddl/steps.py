@@ -23,6 +23,8 @@ FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
 URGENT_LOCK_MS = 2000
 SET_LOGGED = "set logged"
 """The kind of steps after which a crash no longer empties the table."""
+LINKED = "linked"
+"""The kind of steps that also lock tables that reference theirs, or that theirs references."""
 SWAP = SWAP_STEP
 _EMPTYING: Mapping[Emptying, tuple[str, str]] = {
     Emptying.TRUNCATE: ("truncate", "TRUNCATE"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.ddl.text import (
+    LONGEST_NAME,
     Names,
     comment,
     constraint_comment,
@@ -143,8 +144,25 @@ def _column(
             no_inherit = " NO INHERIT" if constraint["no_inherit"] and version >= 180000 else ""
             words.append(f"CONSTRAINT {ident(constraint['name'])} NOT NULL{no_inherit}")
     elif column["not_null"]:
+        if version >= 180000 and (becomes := names.becomes.get(table["oid"])):
+            # The server would name it after the table's temporary name.
+            words.append(f"CONSTRAINT {ident(_not_null_name(becomes, column['name']))}")
         words.append("NOT NULL")
     return " ".join(words)
+
+
+def _not_null_name(table: TableRef, column: str) -> str:
+    """Return the name that the server gives to a NOT NULL constraint: it shortens the longer part.
+
+    https://github.com/postgres/postgres/blob/REL_18_0/src/backend/commands/indexcmds.c, see
+    `makeObjectName`.
+    """
+    parts = [table.name.encode(), column.encode()]
+    room = LONGEST_NAME - len("__not_null")
+    while sum(map(len, parts)) > room:
+        longer = int(len(parts[0]) <= len(parts[1]))
+        parts[longer] = parts[longer][:-1]
+    return "_".join([*(part.decode(errors="ignore") for part in parts), "not_null"])
 
 
 def _names_itself(column: ColumnPart, table: TablePart) -> bool:

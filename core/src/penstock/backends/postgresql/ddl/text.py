@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.backends.postgresql.session.statements import ident, literal, name
@@ -58,6 +58,13 @@ class Names:
     sequences: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
     """Sequences that are created or renamed; others are used as they are."""
     statistics: Mapping[tuple[str, str], TableRef] = field(default_factory=dict)
+    becomes: Mapping[int, TableRef] = field(default_factory=dict)
+    """The names that tables with temporary names get in the end."""
+
+    def without_sequence(self, sequence: tuple[str, str]) -> Names:
+        """Return the same names, except that of one sequence."""
+        sequences = {key: ref for key, ref in self.sequences.items() if key != sequence}
+        return replace(self, sequences=sequences)
 
     def table(self, table: TablePart) -> TableRef:
         return self.tables[table["oid"]]

@@ -168,10 +168,9 @@ def _plan_created(
 
     translated = read_translated(facts, request, definition)
     if request.mode.table is not Table.RECREATED:
-        more = [step.statement for step in translated.steps]
+        more = [step.statement for step in translated.late.steps()]
         return plan_missing(facts, request, translated.content, translated.omitted, more)
-    planned = plan_recreate(facts, request, translated.content, translated.omitted)
-    return replace(planned, steps=(*planned.steps, *translated.steps))
+    return plan_recreate(facts, request, translated.content, translated.omitted, translated.late)
 
 
 def _check_heirs(facts: TargetFacts, request: LoadRequest) -> None:

@@ -15,7 +15,6 @@ from penstock.backends.postgresql.catalog.datatypes import Types
 from penstock.backends.postgresql.compare.conditions import DIALECT
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.definition import plain_table
-from penstock.backends.postgresql.ddl.steps import LAST
 from penstock.backends.postgresql.ddl.text import LONGEST_NAME, shorten, temporary_name
 from penstock.backends.postgresql.ddl.types import (
     create_type,
@@ -26,6 +25,7 @@ from penstock.backends.postgresql.ddl.types import (
 )
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.target_facts import TargetFacts, check_place
+from penstock.backends.postgresql.new_tables.late_parts import LateParts
 from penstock.backends.postgresql.new_tables.plain_tables import can_be_key
 from penstock.backends.postgresql.new_tables.rehearsal import (
     NEEDS,
@@ -41,11 +41,9 @@ from penstock.backends.sql.definitions.rendering import (
     ForeignKey,
     Rendering,
     computed_columns,
-    steps_of,
 )
 from penstock.backends.sql.definitions.rendering import shortened as short_name
 from penstock.errors import PlanningError
-from penstock.model.plans import Step
 from penstock.model.table_model import ENUM, JSON, TEXT, KeyModel, TableDefinition, TableModel
 from penstock.model.tables import Column, NotCopied, TableRef
 from penstock.spec.modes import Table
@@ -246,8 +244,7 @@ class TranslatedTable:
     content: Content
     """The content of a definition, in the form in which the catalog would be read."""
     omitted: tuple[NotCopied, ...]
-    steps: tuple[Step, ...]
-    """Steps that complete the table after the load."""
+    late: LateParts
 
 
 def read_translated(
@@ -334,9 +331,7 @@ def read_translated(
         "of_partitions": [],
     }
     omitted = (*omitted_parts(DIALECT, definition, ref, accepted), *rendered.omitted)
-    # After all other changes to the table's own catalog row.
-    late = tuple(steps_of(rendered, ref, LAST))
-    return TranslatedTable(content, omitted, late)
+    return TranslatedTable(content, omitted, LateParts(rendered, ref))
 
 
 def _is_taken(facts: TargetFacts, ref: TableRef, name: str) -> bool:

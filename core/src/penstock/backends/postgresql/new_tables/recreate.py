@@ -1,4 +1,4 @@
-"""Mode recreate: drop the target, and create it like the source."""
+"""Mode recreate: create a table like the source's, which replaces the target's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.backends.api.facts import LoadRequest
+from penstock.backends.api.facts import LoadRequest, Siblings
 from penstock.backends.postgresql.catalog import existing_tables
 from penstock.backends.postgresql.catalog.privileges import check_owned, missing_grant
 from penstock.backends.postgresql.catalog.relations import KINDS
@@ -16,12 +16,18 @@ from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
-from penstock.backends.postgresql.ddl.links import links_of, relink_steps, unlink_steps
+from penstock.backends.postgresql.ddl.links import (
+    Links,
+    links_of,
+    relink_steps,
+    unlink_steps,
+)
 from penstock.backends.postgresql.ddl.text import Names, comment, shorten
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_steps
 from penstock.backends.postgresql.load.target_facts import WHOLE_NUMBERS, TargetFacts, check_place
+from penstock.backends.postgresql.new_tables.exchange import exchange_statements, temporary_names
 from penstock.backends.postgresql.new_tables.rehearsal import NEEDS as MAKING
 from penstock.backends.postgresql.new_tables.rehearsal import Rehearsals
 from penstock.backends.postgresql.session.statements import ident, name
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
         TablePart,
         TypePart,
     )
+    from penstock.backends.postgresql.new_tables.late_parts import LateParts
 
 NEEDS = "--mode recreate"
 
@@ -46,14 +53,19 @@ def plan_recreate(
     request: LoadRequest,
     content: Content,
     omitted_before: Sequence[NotCopied] = (),
+    late: LateParts | None = None,
 ) -> LoadPlan:
-    """Plan to drop and create the target.
+    """Plan to create the target like the source.
+
+    A table that exists stays until the new one, built beside it, is loaded and finished, and takes
+    its place. Without one, or without rows, the new table has its own name from the beginning.
 
     Args:
         facts: the facts about the target.
         request: the request.
         content: the parts of the definition to create.
         omitted_before: what the source's table has but the definition leaves out.
+        late: more parts, created after everything else.
 
     Raises:
         PlanningError: something depends on the target's table, the target lacks what the source's
@@ -66,6 +78,8 @@ def plan_recreate(
         missing = facts.derive(Rehearsals).missing(ref, content)
         warnings = [*content["warnings"], *_owner_warnings(facts.connection, old)]
         names = names_for(facts, ref, definitions, old, warnings)
+        beside = bool(old) and not request.schema_only
+        made = temporary_names(request.run_id, names, definitions) if beside else names
         links = links_of(definitions, names, request.siblings)
         omitted = (
             *links.omitted,
@@ -80,22 +94,34 @@ def plan_recreate(
             if (item.kind, item.name, item.table) not in mentioned
         ]
     version = facts.connection.info.server_version
+    table = made.table(definitions[0])
     before = [
-        *unlink_steps(linked),
-        steps.before("drop", f"drop {ref}", f"DROP TABLE IF EXISTS {name(ref)}"),
+        *(unlink_steps(linked) if not beside else ()),
+        steps.before("drop", f"drop {table}", f"DROP TABLE IF EXISTS {name(table)}"),
         *schema_steps(facts, names, definitions, missing),
         *type_steps([each for each in missing if each["oid"]]),
-        *(_create_step(request, table, names, version, missing) for table in definitions),
+        *(_create_step(request, each, made, names, version, missing) for each in definitions),
     ]
+    after = [
+        *advance_new(request, definitions[0], made),
+        *(_links_to_itself(definitions, made, links) if beside else links.to_itself),
+        *_completion_steps(request, definitions, made),
+    ]
+    more: list[str] = []
+    if late:
+        after += late.steps_beside(request.run_id, table) if beside else late.steps()
+        more += late.rename_statements(request.run_id)
+    if beside:
+        with planning("target", f"{NEEDS}: {ref}"):
+            exchange = exchange_statements(facts, ref, linked, definitions, made, names)
+            kind = steps.LINKED if _is_linked(facts, ref, linked) else ""
+        what, rank = f"swap {table} for {ref}", 1 + max((step.rank for step in after), default=0)
+        swap = steps.after(steps.SWAP, what, rank, *exchange, *more, urgent=True)
+        after.append(replace(swap, kind=kind))
     alone = isinstance(request.source, TableRef) and request.source.only
     return LoadPlan(
-        replace(ref, only=alone),
-        (
-            *before,
-            *advance_new(request, definitions[0], names),
-            *links.to_itself,
-            *_completion_steps(request, definitions, names),
-        ),
+        replace(table, only=alone),
+        (*before, *after),
         volatile=request.unlogged
         or any(t["persistence"] == "u" and t["partition_key"] is None for t in definitions),
         warnings=tuple(warnings),
@@ -110,14 +136,20 @@ def plan_recreate(
 
 
 def _create_step(
-    request: LoadRequest, table: TablePart, names: Names, version: int, types: Sequence[TypePart]
+    request: LoadRequest,
+    table: TablePart,
+    made: Names,
+    names: Names,
+    version: int,
+    types: Sequence[TypePart],
 ) -> Step:
+    ref, becomes = made.table(table), names.table(table)
     return steps.before(
         f"create {table['oid']}",
-        f"create {names.table(table)}",
+        f"create {ref}" if ref == becomes else f"create {ref}, to become {becomes}",
         # Types of its columns alone are created with it, or not at all.
         *(create_type(each) for each in types if not each["oid"]),
-        *creation(request, table, names, version),
+        *creation(request, table, made, version),
     )
 
 
@@ -159,6 +191,21 @@ def _completion_steps(
                 *late,
                 done=completion.is_complete(table, names, policies=False),
             )
+
+
+def _links_to_itself(definitions: Sequence[TablePart], made: Names, links: Links) -> Iterator[Step]:
+    """Yield the steps that link tables to themselves while they have temporary names."""
+    under_names = links_of(definitions, made, Siblings()).to_itself
+    for step, final in zip(under_names, links.to_itself, strict=True):
+        yield replace(step, instead=final.instead)
+
+
+def _is_linked(
+    facts: TargetFacts, ref: TableRef, linked: Sequence[existing_tables.TableLink]
+) -> bool:
+    """Whether dropping a table locks others."""
+    constraints = (each for table in facts.definitions(ref) for each in table["constraints"])
+    return bool(linked) or any(each["kind"] == "f" for each in constraints)
 
 
 def _check_droppable(

@@ -146,10 +146,7 @@ def _own_names(table: TablePart, ref: TableRef) -> Names:
             for s in table["sequences"]
             if s["identity"]
         },
-        {
-            (s["schema"], s["name"]): TableRef(s["schema"], s["name"])
-            for s in table["statistics"]
-        },
+        {(s["schema"], s["name"]): TableRef(s["schema"], s["name"]) for s in table["statistics"]},
     )
 
 
