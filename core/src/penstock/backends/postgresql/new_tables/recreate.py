@@ -204,8 +204,10 @@ def _is_linked(
     facts: TargetFacts, ref: TableRef, linked: Sequence[existing_tables.TableLink]
 ) -> bool:
     """Whether dropping a table locks others."""
-    constraints = (each for table in facts.definitions(ref) for each in table["constraints"])
-    return bool(linked) or any(each["kind"] == "f" for each in constraints)
+    return bool(linked) or any(
+        table["inherits"] or any(each["kind"] == "f" for each in table["constraints"])
+        for table in facts.definitions(ref)
+    )
 
 
 def _check_droppable(
