@@ -45,7 +45,7 @@ def stop_at(pair: Pair, needle: bytes, direction: Direction, *words: str) -> Cal
     [
         (b"TRUNCATE TABLE\x00", "to_client", ("--mode", "truncate")),
         (b"DROP TABLE\x00", "to_client", ("--mode", "recreate")),
-        (b'CREATE UNIQUE INDEX "item_pkey" ', "to_server", ("--mode", "recreate")),
+        (b'CREATE UNIQUE INDEX "item_pkey__penstock_', "to_server", ("--mode", "swap")),
         (b"LOCK TABLE\x00", "to_client", ("--mode", "swap")),
     ],
 )

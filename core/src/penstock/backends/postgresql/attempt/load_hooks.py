@@ -81,7 +81,9 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         loaded = self._loaded_table(run_id)
         with translated("target"):
             change = loaded.find_change()
-            if mode_of(run.spec).inserts_in_place:
+            if any(step.id == SWAP for step in run.plan.load.after):
+                loaded.check_none_loaded()
+            elif mode_of(run.spec).inserts_in_place:
                 loaded.check_not_replaced()
         if change is None:
             return
@@ -96,8 +98,9 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
 
     def doubtful(self, run_ids: Sequence[str]) -> Collection[str]:
         in_place = mode_names(lambda mode: mode.inserts_in_place)
+        replacing = mode_names(lambda mode: mode.replaces_table)
         with translated("target"):
-            return changed_runs(self._connection, self._schema, run_ids, in_place)
+            return changed_runs(self._connection, self._schema, run_ids, in_place, replacing)
 
     def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
         return see_again(self._connection, self._schema, runs)
@@ -230,7 +233,7 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         Raises:
             TargetChanged: a table is no longer its run's.
         """
-        for run_id in changed_runs(self._connection, self._schema, run_ids, ()):
+        for run_id in changed_runs(self._connection, self._schema, run_ids):
             self._loaded_table(run_id).check()
 
     def note_prepared(self, prepared: Sequence[tuple[RunRow, LoadPlan]]) -> None:

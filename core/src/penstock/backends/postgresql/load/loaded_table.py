@@ -16,7 +16,11 @@ from penstock.spec.modes import MODES, Entry, mode_names
 
 
 def changed_runs(
-    connection: Connection, schema: str, run_ids: Sequence[str], in_place: Sequence[str]
+    connection: Connection,
+    schema: str,
+    run_ids: Sequence[str],
+    in_place: Sequence[str] = (),
+    replacing: Sequence[str] = (),
 ) -> set[str]:
     """Return the runs whose tables must be examined one by one.
 
@@ -26,12 +30,14 @@ def changed_runs(
         connection: a session on the target.
         schema: the control schema.
         run_ids: the runs to examine.
-        in_place: modes for which rows loaded by others matter.
+        in_place: modes for which rows that others have replaced matter.
+        replacing: modes for which all rows that others have loaded matter.
     """
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
     parameters = {
         "runs": list(run_ids),
         "in_place": list(in_place),
+        "replacing": list(replacing),
         "modes": list(mode_names(lambda mode: mode.reloads_partitions)),
     }
     return {run_id for (run_id,) in connection.execute(text, parameters).fetchall()}
@@ -196,6 +202,14 @@ class LoadedTable:
         if self._connection.value("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", [quoted]):
             lock = f"LOCK TABLE ONLY {quoted} IN ACCESS EXCLUSIVE MODE"
             self._connection.execute(lock.encode())
+        self.check_none_loaded()
+
+    def check_none_loaded(self) -> None:
+        """Check that no other run has loaded rows, which replacing the table would lose.
+
+        Raises:
+            TargetChanged: as for `check_loaded_since`.
+        """
         for table, run_id, _ in self._loaded_since(tuple(MODES), same_rows=False):
             raise TargetChanged(
                 f"target: run {run_id} loaded rows into {table} after run {self._run_id} was "

@@ -13,12 +13,15 @@ WHERE r.run_id = ANY (%(runs)s)
             WHERE part.relfilenode IS DISTINCT FROM f.value::oid
                 OR f.key <> r.target_state ->> 'oid'
         )
-        OR r.spec ->> 'mode' = ANY (%(in_place)s) AND EXISTS (
+        OR r.spec ->> 'mode' = ANY (%(in_place)s::text[] || %(replacing)s::text[]) AND EXISTS (
             SELECT FROM {schema}.run AS other
             JOIN {schema}.commit_record AS c
                 ON c.run_id = other.run_id AND c.rows > 0 AND c.committed_at > r.prepared_at
             WHERE other.run_id <> r.run_id
                 AND other.spec ->> 'target_table' = r.spec ->> 'target_table'
-                AND other.spec ->> 'mode' = ANY (%(modes)s)
+                AND (
+                    r.spec ->> 'mode' = ANY (%(replacing)s)
+                    OR other.spec ->> 'mode' = ANY (%(modes)s)
+                )
         )
     )
