@@ -1,7 +1,8 @@
 """Tables that runs have begun to load and are to go on with, although none is at work just now.
 
 A run with a claim, such as one that an orchestrator will retry, keeps its table from being emptied,
-dropped or replaced by another run, until it is done, given up, or makes no progress for long.
+dropped or replaced by another run, until it is done, given up, or makes no progress for long. What
+the others have built beside the table goes when another run is about to replace it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from penstock.backends.api.execution.control import GIVEN_UP, BegunRun
-from penstock.errors import PenstockError, TargetBusy
+from penstock.errors import Interrupted, PenstockError, TargetBusy
 from penstock.run.control_link import ControlLink
 from penstock.run.state import RunState
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import mode_of
 from penstock.spec.units import duration_text
 
 _over: dict[str, Callable[[str], bool]] = {}
@@ -38,8 +40,10 @@ def is_given_up(claim: str) -> bool:
     return False
 
 
-def check_claims(runs: Sequence[RunState], link: ControlLink) -> dict[str, PenstockError]:
+def take_tables(runs: Sequence[RunState], link: ControlLink) -> dict[str, PenstockError]:
     """Check that no claimed run has begun to load a table that a run is about to replace.
+
+    What other stopped runs have built beside such a table is dropped.
 
     Args:
         runs: runs that have entered their tables, so that no other one can begin.
@@ -53,16 +57,37 @@ def check_claims(runs: Sequence[RunState], link: ControlLink) -> dict[str, Penst
         return {}
     begun = link.call(lambda control: control.runs.begun())
     prepared = {each.run_id for each in begun}
-    claimed = [each for each in begun if each.spec.get("claim")]
+    claimed = [each for each in begun if each.spec.get("claim") and not each.given_up]
+    # A run that is prepared has taken its table already.
+    taking = [run for run in replacing if run.run_id not in prepared]
     failed: dict[str, PenstockError] = {}
-    for run in replacing:
-        # A run that is prepared has replaced the table already.
-        for other in claimed if run.run_id not in prepared else ():
+    for run in taking:
+        for other in claimed:
             error = _conflict(run, other, link)
             if error is not None:
                 failed[run.run_id] = error
                 break
+    _drop_left([run for run in taking if run.run_id not in failed], begun, link)
     return failed
+
+
+def _drop_left(runs: Sequence[RunState], begun: Sequence[BegunRun], link: ControlLink) -> None:
+    """Drop what other runs have built to replace the tables that runs are about to replace."""
+    tables = {run.spec.target_ref for run in runs if run.plan.load.loads_beside}
+    left = [
+        other.run_id
+        for other in begun
+        if mode_of(other.spec).replaces_table
+        and CopySpec.from_stored(other.spec, "", "").target_ref in tables
+    ]
+    if not left:
+        return
+    try:
+        link.call(lambda control: control.tables.drop_left(left))
+    except Interrupted:
+        raise
+    except PenstockError:
+        pass  # the next run tries again
 
 
 def _conflict(run: RunState, other: BegunRun, link: ControlLink) -> TargetBusy | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from penstock.backends.api.execution.control import ControlStore
 from penstock.errors import Interrupted, LoadLost, PenstockError
 from penstock.events import Event
-from penstock.run.claimed_tables import check_claims
+from penstock.run.claimed_tables import take_tables
 from penstock.run.claims import collision_check
 from penstock.run.control_link import ControlLink, is_of_the_connection
 from penstock.run.run_status import load_records, set_statuses, steps_due
@@ -52,7 +52,7 @@ def prepare(
             lambda run_id, run_ids: _collision_check(by_id[run_id], link)(run_ids),
         )
     )
-    failed |= check_claims([run for run in unfinished if run.run_id not in failed], link)
+    failed |= take_tables([run for run in unfinished if run.run_id not in failed], link)
     ready = [run for run in runs if run.run_id not in failed]
     loads = {run.run_id: run.plan.load for run in ready}
     outcomes = link.call(lambda control: control.generations.prepare(loads))

@@ -74,12 +74,13 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class BegunRun:
-    """A run that has changed its target's table, and is neither done nor given up."""
+    """A run that has begun to load a table, and is not done."""
 
     run_id: str
     spec: Mapping[str, Any]
     since: str
     """When it was prepared, or when its last execution ended, whichever is later."""
+    given_up: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +408,14 @@ class LoadedTables(Protocol):
         Attempts and the steps after the last partition check it themselves, in their transactions.
         The errors are `TargetChanged`, if a table has been emptied, recreated or renamed since, by
         another run or from outside; or `Overtaken`.
+        """
+        ...
+
+    def drop_left(self, run_ids: Sequence[str]) -> None:
+        """Drop what stopped runs have built beside their tables, as far as possible at once.
+
+        Args:
+            run_ids: runs whose tables another run is about to replace.
         """
         ...
 

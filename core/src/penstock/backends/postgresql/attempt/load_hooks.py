@@ -166,6 +166,10 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
 
     # Steps
 
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        with translated("target"):
+            drop_stages(self._connection, stages)
+
     def check_emptying(self, run: RunRow) -> None:
         if run.plan.load.before and not run.plan.load.volatile:
             self._loaded_table(run.run_id).check_loaded_since(run.plan.load.table)
@@ -291,10 +295,6 @@ class PostgresNightHooks(NightHooks):
 
     def take_deleted(self, run: RunRow) -> int:
         return take_deleted(self._connection, run.plan.load.table)
-
-    def drop_stages(self, stages: Sequence[TableRef]) -> None:
-        with translated("target"):
-            drop_stages(self._connection, stages)
 
     def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:
         with translated("target"):

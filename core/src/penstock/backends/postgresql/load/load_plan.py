@@ -168,7 +168,7 @@ def _plan_created(
 
     translated = read_translated(facts, request, definition)
     if request.mode.table is not Table.RECREATED:
-        more = [step.statement for step in translated.late.steps()]
+        more = [step.statement for step in translated.late.steps(request.run_id, request.target)]
         return plan_missing(facts, request, translated.content, translated.omitted, more)
     return plan_recreate(facts, request, translated.content, translated.omitted, translated.late)
 

@@ -24,36 +24,36 @@ class LateParts:
     rendered: Rendered
     table: TableRef
 
-    def steps(self) -> list[Step]:
-        """Return the steps that create them; each is left out if the server rejects it."""
-        return list(steps_of(self.rendered, self.table, LAST))
-
-    def steps_beside(self, run_id: str, made: TableRef) -> list[Step]:
-        """Return the steps that create them for a table that is built under another name.
+    def steps(self, run_id: str, made: TableRef) -> list[Step]:
+        """Return the steps that create them; each is left out if the server rejects it.
 
         Args:
-            run_id: the run that builds it.
+            run_id: the run that builds the table.
             made: the name under which it is built.
         """
         checks, indexes = self.rendered.checks, self.rendered.indexes
         statements = [
             *(self._check(place, check, made) for place, check in enumerate(checks, 1)),
             *(
-                f"CREATE {f'{each.kind} INDEX'.lstrip()} {ident(temporary_name(run_id, each.name))}"
-                f" ON {name(made)} {each.text}"
+                f"CREATE {f'{each.kind} INDEX'.lstrip()}"
+                f" {ident(self._index_name(run_id, each, made))} ON {name(made)} {each.text}"
                 for each in indexes
             ),
         ]
+        steps = steps_of(self.rendered, made, LAST)
         return [
             replace(step, statement=statement)
-            for step, statement in zip(steps_of(self.rendered, made, LAST), statements, strict=True)
+            for step, statement in zip(steps, statements, strict=True)
         ]
 
     def _check(self, place: int, check: Clause, made: TableRef) -> str:
         is_named = not check.text.startswith(f"CHECK ({check.name})")
-        # The server would name it after the other table.
+        # The server would name it after the table that is built.
         called = check.name if is_named else shorten(self.table.name, f"_check{place}")
         return f"ALTER TABLE {name(made)} ADD CONSTRAINT {ident(called)} {check.text}"
+
+    def _index_name(self, run_id: str, index: Clause, made: TableRef) -> str:
+        return index.name if made == self.table else temporary_name(run_id, index.name)
 
     def rename_statements(self, run_id: str) -> list[str]:
         """Return statements that give the indexes their names; one of them may not exist."""

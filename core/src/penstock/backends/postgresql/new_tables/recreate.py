@@ -109,7 +109,7 @@ def plan_recreate(
     ]
     more: list[str] = []
     if late:
-        after += late.steps_beside(request.run_id, table) if beside else late.steps()
+        after += late.steps(request.run_id, table)
         more += late.rename_statements(request.run_id)
     if beside:
         with planning("target", f"{NEEDS}: {ref}"):

@@ -93,6 +93,14 @@ class LoadHooks(ABC, Generic[R]):
 
     # Before the first partition
 
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        """Drop tables built beside others, which no run will need, as far as possible at once.
+
+        Args:
+            stages: stages, and tables that were to replace others.
+        """
+        return
+
     @abstractmethod
     def check_emptying(self, run: RunRow) -> None:
         """Check before a restarted run empties its table again.
@@ -246,10 +254,6 @@ class NightHooks(ABC):
         Args:
             nights: the runs, each with its commit records; several if `joins` allows it.
         """
-
-    @abstractmethod
-    def drop_stages(self, stages: Sequence[TableRef]) -> None:
-        """Drop stages that no run will merge any more, as far as possible at once."""
 
     @abstractmethod
     def storages(self, tables: Sequence[TableRef]) -> Mapping[TableRef, str]:

@@ -11,6 +11,7 @@ from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.records.load_hooks import LoadHooks
 from penstock.errors import Overtaken, PenstockError
 from penstock.model.nights import check_epoch
+from penstock.model.plans import SWAP_STEP
 
 
 class LoadedTables:
@@ -39,6 +40,17 @@ class LoadedTables:
         except Overtaken as error:
             return error
         return None
+
+    def drop_left(self, run_ids: Sequence[str]) -> None:
+        runs, done = self._runs.load(run_ids), self._ledger.steps_done(run_ids)
+        left = [
+            run.plan.load.table
+            for run_id, run in runs.items()
+            if SWAP_STEP not in done[run_id]
+            and any(step.id == SWAP_STEP for step in run.plan.load.after)
+        ]
+        if left:
+            self._hooks.drop_stages(left)
 
     def losses(self, run_ids: Sequence[str], *, counted: bool) -> dict[str, Loss]:
         runs = self._last_nights(self._runs.load(run_ids))

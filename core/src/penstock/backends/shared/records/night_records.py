@@ -165,7 +165,7 @@ class NightRecords:
             if night and night.epoch <= mine.get(night.name, -1)
         ]
         if stages:
-            self._night_hooks().drop_stages(stages)
+            self._hooks.drop_stages(stages)
 
     def record_deleted_keys(self, run_id: str, keep: Callable[[RunRow], None]) -> bool:
         """Record the keys that the source has no longer; see `FindsDeletedRows`.

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.backends.api.execution.control import (
+    GIVEN_UP,
     BegunRun,
     NewRun,
     Outlook,
@@ -23,8 +24,8 @@ from penstock.model.codec import from_json, to_json
 from penstock.model.plans import PartitionPlan
 from penstock.model.snapshots import Snapshot, SourceState
 
-BEGUN = ("running", "failed", "interrupted", "partial")
-"""The statuses of runs that may have begun, and are neither done nor given up."""
+BEGUN = ("running", "failed", "interrupted", "partial", GIVEN_UP)
+"""The statuses of runs that may have begun, and are not done."""
 _RUN = (
     *("run_id", "generation", "spec", "plan", "source_state", "snapshots", "status"),
     *("created_at", "prepared_at", "finished_at", "failures", "snapshot_released_at"),
@@ -51,10 +52,15 @@ class RunRecords:
         )
 
     def begun(self) -> tuple[BegunRun, ...]:
-        columns = ("run_id", "spec", "prepared_at", "finished_at")
+        columns = ("run_id", "spec", "status", "prepared_at", "finished_at")
         rows = self._records.read(Kind.RUN, {"status": BEGUN}, columns)
         return tuple(
-            BegunRun(row["run_id"], row["spec"], max(row["prepared_at"], row["finished_at"] or ""))
+            BegunRun(
+                row["run_id"],
+                row["spec"],
+                max(row["prepared_at"], row["finished_at"] or ""),
+                row["status"] == GIVEN_UP,
+            )
             for row in rows
             if row["prepared_at"] is not None
         )

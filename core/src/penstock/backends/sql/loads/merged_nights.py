@@ -77,11 +77,13 @@ class MergedNights(NightHooks):
             LoadedTable(self._records, run.plan.load.table).end()
         return replace(merged, target=self._storage(ref))
 
-    def drop_stages(self, stages: Sequence[TableRef]) -> None:
-        tables = [table for stage in stages for table in stage_tables(stage)]
-        with self._records.reading() as tables_exist:
-            relations = read_relations(self._records.session) if tables_exist else {}
-        for table in tables:
-            if table in relations:
-                with suppress(PenstockError):
-                    self._records.drop(table)
+
+def drop_stages(records: LoadRecords, stages: Sequence[TableRef]) -> None:
+    """Drop tables built beside others; see `LoadHooks.drop_stages`."""
+    tables = [table for stage in stages for table in stage_tables(stage)]
+    with records.reading() as tables_exist:
+        relations = read_relations(records.session) if tables_exist else {}
+    for table in tables:
+        if table in relations:
+            with suppress(PenstockError):
+                records.drop(table)

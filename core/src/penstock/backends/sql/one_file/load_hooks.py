@@ -16,6 +16,7 @@ from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.backends.sql.loads.load_steps import check_unmoved, with_each_schema_once
 from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.loaded_tables import LoadedTables
+from penstock.backends.sql.loads.merged_nights import drop_stages
 from penstock.backends.sql.one_file.records import FileRecords
 from penstock.model.drift import ColumnChange
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
@@ -79,6 +80,9 @@ class FileLoadHooks(LoadHooks[FileRecords]):
             return see_again(self.store.session, runs) if tables_exist else {}
 
     # Before the first partition
+
+    def drop_stages(self, stages: Sequence[TableRef]) -> None:
+        drop_stages(self.store, stages)
 
     def check_emptying(self, run: RunRow) -> None:
         if mode_of(run.spec).starts_empty:
