@@ -18,7 +18,8 @@ class Table(Enum):
     TARGET = "target"
     """The target's, as it is. If it is missing, it is created first."""
     RECREATED = "recreated"
-    """The target's, dropped and created like the source's before the first partition."""
+    """One like the source's. If the target has one, the new one is loaded beside it, and takes its
+    place at the end, where the database can do that."""
     BESIDE = "beside"
     """One created beside the target's, which the end decides about."""
 
@@ -99,7 +100,7 @@ class Mode:
 
     @property
     def empties_before(self) -> bool:
-        """Removes the target's rows before the first partition."""
+        """Removes the target's rows before the first partition, or loads a new table."""
         return self.emptying is not Emptying.NOTHING or self.table is Table.RECREATED
 
     @property
@@ -152,7 +153,7 @@ REPLACE = Mode(
 UPSERT = Mode("upsert", "insert new keys, and update rows that differ", entry=Entry.BY_KEY)
 RECREATE = Mode(
     "recreate",
-    "drop the target and create it like the source",
+    "replace the target with a table like the source's",
     table=Table.RECREATED,
 )
 SWAP = Mode(
