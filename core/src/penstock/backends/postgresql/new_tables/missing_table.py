@@ -23,15 +23,13 @@ from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.conflict_key import conflict_columns
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.new_tables.exchange import rename_statements, temporary_names
-from penstock.backends.postgresql.new_tables.recreate import (
-    advance_new,
-    creation,
+from penstock.backends.postgresql.new_tables.naming import (
     names_for,
-    other_owners,
-    schema_steps,
-    type_steps,
+    rename_statements,
+    temporary_names,
 )
+from penstock.backends.postgresql.new_tables.new_table import NewTable
+from penstock.backends.postgresql.new_tables.recreate import other_owners
 from penstock.backends.postgresql.new_tables.rehearsal import NEEDS, Rehearsals, rehearse
 from penstock.backends.postgresql.session.statements import ident, literal, name, statement
 from penstock.backends.sql.definitions.definition import KINDS
@@ -63,8 +61,7 @@ def plan_missing(
         PlanningError: the table cannot be created, or a privilege is missing.
     """
     check_no_changes(request)
-    connection = facts.connection
-    ref, version = request.target, connection.info.server_version
+    connection, ref = facts.connection, request.target
     definitions: Sequence[TablePart] = content["tables"]
     (table,) = definitions
     warnings = list(content["warnings"])
@@ -74,17 +71,18 @@ def plan_missing(
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, definitions, [], warnings)
-        schemas = schema_steps(facts, names, definitions, missing)
+        new = NewTable(facts, request, definitions, missing, names)
+        schemas = new.schema_steps()
     make = steps.before(
         "make",
         f"create {ref} if it does not exist",
         *map(create_type, missing),
-        *creation(request, table, names, version),
+        *new.creation(table),
         *(step.statement for step in indexes.build_steps(definitions, names, tablespaces=False)),
         *tables.create_statistics(table, names),
         *more,
     )
-    advance = advance_new(request, table, names)
+    advance = new.advance_steps()
     expected = [part for (part,) in parts if key or not part.startswith("UNIQUE (")]
     check = _check(ref, expected, names if advance else None)
     before = [
@@ -123,51 +121,24 @@ def plan_under_temporary_name(
         PlanningError: the table cannot be created, or a privilege is missing.
     """
     check_no_changes(request)
-    ref, version = request.target, facts.connection.info.server_version
+    ref = request.target
     definitions: Sequence[TablePart] = content["tables"]
     (table,) = definitions
     warnings = list(content["warnings"])
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.derive(Rehearsals).missing(ref, content)
         names = names_for(facts, ref, definitions, [], warnings)
-    temporary = temporary_names(request.run_id, names, definitions)
-    new = temporary.table(table)
+    made = temporary_names(request.run_id, names, definitions)
+    new = NewTable(facts, request, definitions, missing, names, made)
     column = request.deletes.column
-    marks = [f"ALTER TABLE {name(new)} ADD COLUMN {ident(column)} timestamptz"] if column else []
-    before = [
-        *schema_steps(facts, names, definitions, missing),
-        *type_steps(missing),
-        steps.before("drop", f"drop {new} if it exists", f"DROP TABLE IF EXISTS {name(new)}"),
-        steps.before(
-            "create",
-            f"create {new}, to become {ref}",
-            *creation(request, table, temporary, version),
-            *marks,
-        ),
-    ]
-    late = tables.create_statistics(table, temporary)
-    done = completion.is_complete(table, temporary, policies=False)
-    complete = steps.after(
-        "complete", f"create statistics of {new}", steps.COMPLETE, *late, done=done
-    )
-    renamed = steps.after(
-        steps.SWAP,
-        f"rename {new} to {ref}",
-        steps.LAST,
-        _check_free(ref),
-        *rename_statements(definitions, temporary, names),
-        urgent=True,
-    )
+    mark = f"ALTER TABLE {name(new.table)} ADD COLUMN {ident(column)} timestamptz"
+    after = [*new.advance_steps(), *new.completion_steps(unchecked=False)]
+    renames = rename_statements(definitions, made, names)
+    renamed = new.swap_step(after, _check_free(ref), *renames, verb="rename")
     return LoadPlan(
-        new,
-        (
-            *before,
-            *advance_new(request, table, temporary),
-            *indexes.build_steps(definitions, temporary, tablespaces=False),
-            *([complete] if late else []),
-            renamed,
-        ),
-        volatile=table["persistence"] == "u",
+        new.table,
+        (*new.create_steps(*([mark] if column else ())), *after, renamed),
+        volatile=new.is_volatile,
         warnings=tuple(warnings),
         not_copied=tuple(_not_created(table, names)),
     )

@@ -18,7 +18,7 @@ from penstock.backends.postgresql.ddl.text import Names, comment, temporary_name
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.load.sequences import advance_existing
 from penstock.backends.postgresql.load.target_facts import TargetFacts
-from penstock.backends.postgresql.new_tables.exchange import rename_statements, temporary_names
+from penstock.backends.postgresql.new_tables.naming import rename_statements, temporary_names
 from penstock.backends.postgresql.session.statements import ident, literal, name
 from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
