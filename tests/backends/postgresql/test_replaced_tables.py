@@ -9,7 +9,8 @@ import duckdb
 import pytest
 from tests.backends.postgresql.definitions import definitions
 
-from penstock import BatchSpec, RunFailed, copy_all
+from penstock import BatchSpec, RunFailed, TargetChanged, copy_all, resume
+from penstock.events import Finished
 
 if TYPE_CHECKING:
     from ..conftest import Pair
@@ -156,3 +157,28 @@ def test_a_batch_replaces_tables_that_reference_each_other(pair: Pair) -> None:
     for _ in range(4):
         copy_shop(pair)
         assert definitions(pair.target.url) == definitions(pair.source.url)
+
+
+@pytest.mark.parametrize("mode", ["recreate", "swap"])
+def test_a_finished_run_notices_that_its_table_was_replaced(pair: Pair, mode: str) -> None:
+    pair.both("CREATE TABLE t (id int PRIMARY KEY)")
+    pair.source.run("INSERT INTO t SELECT generate_series(1, 20)")
+    run_id = pair.copy(mode=mode).run_id
+    (again,) = list(resume(run_id, source=pair.source.url, target=pair.target.url))[-1:]
+    assert isinstance(again, Finished)
+    pair.target.run(
+        "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t SELECT generate_series(101, 120)",
+    )  # fmt: skip
+    with pytest.raises(TargetChanged, match="public.t was recreated, or another table took"):
+        list(resume(run_id, source=pair.source.url, target=pair.target.url))
+
+
+def test_vacuum_full_between_the_exchange_and_the_end(pair: Pair) -> None:
+    pair.both("CREATE TABLE t (id int PRIMARY KEY)")
+    pair.source.run("INSERT INTO t SELECT generate_series(1, 20)")
+    run_id = pair.copy(mode="recreate").run_id
+    pair.target.run("VACUUM FULL t", "UPDATE penstock.run SET status = 'failed'")
+    end = list(resume(run_id, source=pair.source.url, target=pair.target.url))[-1]
+    assert isinstance(end, Finished)
+    assert end.status == "done"

@@ -78,11 +78,12 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
     def check_target(self, run_id: str) -> None:
         run = self.ledger.runs.find(run_id)
         assert run is not None
-        loaded = self._loaded_table(run_id)
+        loaded, table = self._loaded_table(run_id), self._table_of(run)
         with translated("target"):
             change = loaded.find_change()
             if any(step.id == SWAP for step in run.plan.load.after):
-                loaded.check_none_loaded()
+                if table == run.plan.load.table:
+                    loaded.check_none_loaded()
             elif mode_of(run.spec).inserts_in_place:
                 loaded.check_not_replaced()
         if change is None:
@@ -94,7 +95,7 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
             if mode_of(run.spec).entry is Entry.ATTACH:
                 loaded.note_rewritten()
             else:
-                loaded.note(run.plan.load.table)
+                loaded.note(table)
 
     def doubtful(self, run_ids: Sequence[str]) -> Collection[str]:
         in_place = mode_names(lambda mode: mode.inserts_in_place)
@@ -105,13 +106,20 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
     def see_again(self, runs: Sequence[Lasting]) -> Mapping[str, Seen]:
         return see_again(self._connection, self._schema, runs)
 
+    def _table_of(self, run: RunRow) -> TableRef:
+        """Return the table that has the rows which the run has committed."""
+        swaps = any(step.id == SWAP for step in run.plan.load.after)
+        if swaps and SWAP in self.ledger.steps_done([run.run_id])[run.run_id]:
+            return CopySpec.from_stored(run.spec, "", "").target_ref
+        return run.plan.load.table
+
     def _holds_rows(self, run: RunRow) -> bool:
         """Whether the table holds all rows that the run has committed.
 
         If the run emptied the table and has committed nothing yet, the table must be empty. False
         if it cannot be determined.
         """
-        table, records = run.plan.load.table, self.ledger.commits.of([run.run_id])[run.run_id]
+        table, records = self._table_of(run), self.ledger.commits.of([run.run_id])[run.run_id]
         if not any(record.rows for record in records):
             mode = mode_of(run.spec)
             if mode.empties_before and self._loaded_table(run.run_id).last_emptying_run():
@@ -263,7 +271,7 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == SWAP:  # from here on the loaded table has the old table's name
-            self._loaded_table(run.run_id).forget()
+            self._loaded_table(run.run_id).note(CopySpec.from_stored(run.spec, "", "").target_ref)
         elif step.kind == SET_LOGGED:
             self._loaded_table(run.run_id).note_rewritten()
 

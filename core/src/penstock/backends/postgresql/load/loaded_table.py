@@ -121,10 +121,6 @@ class LoadedTable:
         """
         self._execute("note_attached", child=child and name(child), before=str(before or ""))
 
-    def forget(self) -> None:
-        """Clear the table's identity: from here on the table has another name."""
-        self._execute("forget_target")
-
     def note_rewritten(self) -> None:
         """Record the new storage of the rows that this transaction has rewritten.
 

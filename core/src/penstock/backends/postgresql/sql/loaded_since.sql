@@ -10,8 +10,6 @@ JOIN {schema}.run AS other
 JOIN {schema}.commit_record AS c
     ON c.run_id = other.run_id AND c.rows > 0 AND c.committed_at > mine.prepared_at
 WHERE mine.run_id = %(run_id)s
-    -- After it has been exchanged, the table is like any other.
-    AND mine.target_state IS NOT NULL
     AND (
         NOT %(same_rows)s
         OR coalesce(other.spec ->> 'where' = mine.spec ->> 'where', true)

@@ -1,1 +1,0 @@
-UPDATE {schema}.run SET target_state = NULL WHERE run_id = %(run_id)s
