@@ -170,7 +170,7 @@ def test_a_finished_run_notices_that_its_table_was_replaced(pair: Pair, mode: st
         "DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY)",
         "INSERT INTO t SELECT generate_series(101, 120)",
     )  # fmt: skip
-    with pytest.raises(TargetChanged, match="public.t was recreated, or another table took"):
+    with pytest.raises(TargetChanged, match=r"public\.t was recreated, or another table took"):
         list(resume(run_id, source=pair.source.url, target=pair.target.url))
 
 
