@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli.output import print_result, say, signals
-from penstock.cli.watch import command_words, fork_early, watch
+from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
 
@@ -94,7 +94,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
         return EXIT_PERMANENT
     if not repair.ranges:
         return EXIT_DONE
-    go_on = command_words("resume", arguments.source, arguments.target, schema)
+    go_on = resume_words(arguments.source, arguments.target, schema)
     return watch(repair_run(repair), arguments, title=f"repair of {run_id}", go_on=go_on)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
 
-from penstock.backends.api.execution.control import ControlStore, Outlook, RunRow
+from penstock.backends.api.execution.control import ControlStore, Outlook
 from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.model import values
@@ -195,7 +195,7 @@ class _Holder:
             self._view.close()
             self._replaced = False
             try:
-                run = self._load()
+                run = load_run(self._link.catalog, self._run_id, self._spec.control_schema)
                 self._view = SourceView(
                     self._spec,
                     self._run_id,
@@ -217,9 +217,6 @@ class _Holder:
                 self._note_away(error)
                 self._link.drop()
                 self._pause(LOOK_AT_TARGET_EVERY)
-
-    def _load(self) -> RunRow:
-        return load_run(self._link.catalog, self._run_id, self._spec.control_schema)
 
     def _watch(self) -> Iterator[Event]:
         """Watch the snapshot, even if another process holds it, and replace it if it is lost."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.codec import to_json
+from penstock.spec.amounts import parse_partitions
 from penstock.spec.copy_checks import (
     check_attachable,
     check_columns,
@@ -38,7 +39,6 @@ from penstock.spec.option_values import (
     coerce,
     flag_of,
 )
-from penstock.spec.partition_sizes import parse_partitions
 from penstock.spec.references import redact
 from penstock.spec.strategies import STRATEGIES
 from penstock.spec.terms import in_callers_terms
