@@ -224,8 +224,8 @@ class _Holder:
             yield from self._find()
             return
         try:
-            yield from self._view.watch()
-            if not self._view.holds and self._due():
+            yield from self._view.handle.watch()
+            if not self._view.handle.holds and self._due():
                 self._check_other_holder()
         except SnapshotLost as error:
             yield self._view.lost_event(error.message)
