@@ -73,7 +73,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
     if not arguments.dry_run:
         fork_early(arguments.source, arguments.target)
     from penstock.run.repair import plan_repair, repair_run
-    from penstock.show.repair_table import print_repair
+    from penstock.show.verification_table import print_repair
 
     def note(compared: int, ranges: int) -> None:
         if compared % NOTED == 0 and compared < ranges:
