@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import psutil
 
-from penstock_testkit import keeper
-from penstock_testkit.servers import HOST, ServerError, free_port
+from penstock_testkit.servers import HOST, ServerError, free_port, kept
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -102,17 +101,7 @@ class S3Server:
             return
         self.port = free_port()
         self._home = home = Path(tempfile.mkdtemp(prefix="penstock-s3-"))
-        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(home)]
-        with (home / "log").open("ab") as log:
-            self._keeper = subprocess.Popen(
-                [*keep, *self.command(home)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=home,
-                env=self._environ(),
-                start_new_session=True,
-            )
+        self._keeper = kept(self.command(home), home, self._environ())
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and self._keeper.poll() is None:
             with socket.socket() as probe:
