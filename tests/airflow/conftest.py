@@ -113,7 +113,7 @@ OF_TASKS = (
     "penstock.run.connections",
     "penstock.run.resume_checks",
     "penstock.run.execution",
-    "penstock.run.recopy",
+    "penstock.run.continuation",
     "penstock.show.run_report",
 )
 

@@ -18,7 +18,7 @@ import pytest
 from penstock import CopySpec, PlanningError, copy
 from penstock.events import Committed, Finished, Planned
 from penstock.model.tables import Column
-from penstock.planning.column_types import requested_types
+from penstock.planning.target_table import requested_types
 from penstock_testkit import AnyMysqlServer
 from penstock_testkit.mysql import connect_mysql
 

@@ -50,8 +50,7 @@ from penstock.backends.api.execution.roll_forward import (
     RecordDocuments,
     RollForwardHooks,
 )
-from penstock.backends.api.optional.cursors import ReadsByColumn
-from penstock.backends.api.optional.files import ReadsByFile
+from penstock.backends.api.optional.cursors import ReadsByColumn, ReadsByFile
 from penstock.backends.api.optional.nights import FindsDeletedRows, GroupsKeys
 from penstock.backends.api.source import HeldSnapshot, SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.backends.shared.statement_kind import statement_kind
+from penstock.model.values import statement_kind
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ from penstock.tuning.measurements import (
     noise_of,
     recommend,
 )
-from penstock.tuning.sample import choose_sample, evenly, sampled_bytes
-from penstock.tuning.settings import Setting, settings, turns
+from penstock.tuning.settings import Setting, choose_sample, evenly, sampled_bytes, settings, turns
 from penstock.tuning.tuned_file import toml_text, tuned_options
 
 

@@ -22,6 +22,8 @@ def orders(context, penstock: PenstockResource):
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 from dagster_shared.libraries import DagsterLibraryRegistry
 
 from dagster_penstock.asset_decorator import penstock_assets, source_assets
@@ -30,7 +32,6 @@ from dagster_penstock.partitions import Ranges, ranges
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.tables_file import specs_of_file
 from dagster_penstock.translator import CopiedTable, PenstockTranslator
-from dagster_penstock.version import __version__
 from penstock import CopySpec
 
 __all__ = [
@@ -46,5 +47,7 @@ __all__ = [
     "source_assets",
     "specs_of_file",
 ]
+
+__version__ = version("dagster-penstock")
 
 DagsterLibraryRegistry.register("dagster-penstock", __version__, is_dagster_package=False)

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
-import time
 import uuid
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import psutil
-
-from penstock_testkit import keeper
 from penstock_testkit.mysql_programs import EXTERNAL, LAYOUT, beginning, empty_data, mysql_program
 from penstock_testkit.servers import (
     HOST,
     ExternalServer,
+    KeptServer,
     ServerError,
     Setting,
-    free_port,
+    kept,
     memory_folder,
 )
 
@@ -116,7 +109,7 @@ class ExternalMysqlServer(ExternalServer, AnyMysqlServer):
     """An external server, by its URL."""
 
 
-class MysqlServer(AnyMysqlServer):
+class MysqlServer(KeptServer, AnyMysqlServer):
     """A real MySQL or MariaDB on 127.0.0.1 and a unix socket, with its own data.
 
     A context manager: entering starts it, leaving ends it and removes its data. It never outlives
@@ -130,24 +123,9 @@ class MysqlServer(AnyMysqlServer):
     def __init__(
         self, *, settings: Mapping[str, Setting] | None = None, program: Path | None = None
     ) -> None:
+        super().__init__()
         self.settings: dict[str, Setting] = {**DEFAULTS, **(settings or {})}
-        self.port = 0
         self._program = program
-        self._keeper: subprocess.Popen[bytes] | None = None
-        self._home: Path | None = None
-        self._remover: weakref.finalize[[str, int], MysqlServer] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def program(self) -> Path:
@@ -157,22 +135,6 @@ class MysqlServer(AnyMysqlServer):
             ServerError: no server is installed.
         """
         return self._program or mysql_program()
-
-    @property
-    def home(self) -> Path:
-        """The temporary directory that holds everything of this server.
-
-        Raises:
-            ServerError: the server was never started, or is closed.
-        """
-        if self._home is None:
-            raise ServerError("the server has no directory: it was not started, or is closed")
-        return self._home
-
-    @property
-    def data(self) -> Path:
-        """The data directory."""
-        return self.home / "data"
 
     @property
     def socket(self) -> Path:
@@ -197,44 +159,13 @@ class MysqlServer(AnyMysqlServer):
         base = f"mysql://{USER}:{PASSWORD}@{HOST}:{self.port}/{DATABASE}"
         return ExternalServer(base).url_for(db, user, password)
 
-    @property
-    def running(self) -> bool:
-        """Whether the server's process is alive."""
-        return self._keeper is not None and self._keeper.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """The server's process id.
-
-        Raises:
-            ServerError: the server is not running.
-        """
-        if self._keeper is not None:
-            with suppress(psutil.NoSuchProcess):
-                for child in psutil.Process(self._keeper.pid).children():
-                    return child.pid
-        raise ServerError(f"the server is not running\n{self.log_tail()}")
-
     def start(self, timeout: float = 60) -> None:
         """Start the server, with the data of its last run if any; do nothing if it is running.
 
         Raises:
             ServerError: no server is installed, or it did not start within `timeout` seconds.
         """
-        if self.running:
-            return
-        new = self._home is None
-        if new:
-            self._initialize()
-        for tries_left in reversed(range(5 if new else 1)):
-            if new:
-                self.port = free_port()
-            try:
-                self._launch(timeout)
-                return
-            except ServerError as error:
-                if not (tries_left and "Address already in use" in str(error)):
-                    raise
+        super().start(timeout)
 
     def stop(self, timeout: float = 60) -> None:
         """Shut the server down and keep its data; do nothing if it is stopped.
@@ -253,23 +184,13 @@ class MysqlServer(AnyMysqlServer):
         """End the server with SIGKILL and keep the data; do nothing if it is stopped."""
         self._end(signal.SIGKILL, timeout=30)
 
-    def close(self) -> None:
-        """End the server and remove its data; do nothing if it is closed."""
+    def _end_at_once(self) -> None:
         self.kill()
-        if self._remover is not None:
-            self._remover()
-        self._home = self._remover = None
-
-    def log_tail(self, lines: int = 40) -> str:
-        """Return the last lines of the server's log."""
-        if self._home is None or not (log := self._home / "log").exists():
-            return ""
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
     def _initialize(self) -> None:
         empty = empty_data(self.program)
-        self._home = home = Path(tempfile.mkdtemp(prefix="penstock-my-", dir=memory_folder()))
-        self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
+        home = Path(tempfile.mkdtemp(prefix="penstock-my-", dir=memory_folder()))
+        self._use_home(home)
         (home / "tmp").mkdir()
         (home / "first.sql").write_text(FIRST_STATEMENTS)
         # Some of its files are sparse, and stay so.
@@ -287,27 +208,8 @@ class MysqlServer(AnyMysqlServer):
         }
         command = [*beginning(self.program), "--skip-log-bin", *LAYOUT]
         command += [f"--{name}={_setting(value)}" for name, value in options.items()]
-        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.home)]
-        with (self.home / "log").open("ab") as log:
-            self._keeper = subprocess.Popen(
-                [*keep, *command],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.home,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            if self._answers():
-                return
-            if self._keeper.poll() is not None:
-                self._reap(timeout=1)
-                raise ServerError(f"the server ended while starting\n{self.log_tail()}")
-            time.sleep(0.02)
-        log_tail = self.log_tail()
-        self.kill()
-        raise ServerError(f"the server was not ready after {timeout:g} s\n{log_tail}")
+        self._keeper = kept(command, self.home)
+        self._wait_until(self._answers, timeout)
 
     def _answers(self) -> bool:
         """Whether the server greets clients, which it does after running the first statements."""
@@ -322,19 +224,6 @@ class MysqlServer(AnyMysqlServer):
         with suppress(ProcessLookupError, ServerError):
             os.kill(self.pid, by)
         self._reap(timeout)
-
-    def _reap(self, timeout: float) -> None:
-        if self._keeper is None:
-            return
-        try:
-            self._keeper.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise ServerError(
-                f"the server did not end in {timeout:g} s\n{self.log_tail()}"
-            ) from None
-        if self._keeper.stdin is not None:
-            self._keeper.stdin.close()
-        self._keeper = None
 
 
 @contextmanager
@@ -396,10 +285,3 @@ def _connection_class() -> Any:
 
 def _setting(value: Setting) -> str:
     return ("OFF", "ON")[value] if isinstance(value, bool) else str(value)
-
-
-def _remove(directory: str, owner: int) -> None:
-    # A fork of the owner runs its finalizers too.
-    if os.getpid() != owner:
-        return
-    shutil.rmtree(directory, ignore_errors=True)

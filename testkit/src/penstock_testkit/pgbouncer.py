@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 from penstock_testkit.identity import identity
@@ -86,12 +85,7 @@ class PgBouncer:
         self.close()
         raise ServerError(f"{PROGRAM} did not start\n{words}")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def url_for(self, url: str) -> str:

@@ -10,13 +10,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import psutil
 
-from penstock_testkit import keeper
-from penstock_testkit.servers import HOST, ServerError, free_port
+from penstock_testkit.servers import HOST, ServerError, free_port, kept
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -45,12 +43,7 @@ class S3Server:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def command(self, home: Path) -> list[str]:
@@ -108,17 +101,7 @@ class S3Server:
             return
         self.port = free_port()
         self._home = home = Path(tempfile.mkdtemp(prefix="penstock-s3-"))
-        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(home)]
-        with (home / "log").open("ab") as log:
-            self._keeper = subprocess.Popen(
-                [*keep, *self.command(home)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=home,
-                env=self._environ(),
-                start_new_session=True,
-            )
+        self._keeper = kept(self.command(home), home, self._environ())
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline and self._keeper.poll() is None:
             with socket.socket() as probe:

@@ -1,4 +1,4 @@
-"""Real PostgreSQL servers in temporary directories."""
+"""Real servers in temporary directories: what all of them share, and PostgreSQL's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 import psutil
@@ -108,54 +108,64 @@ def memory_folder() -> Path | None:
     return folder if min(room, psutil.virtual_memory().available) >= ROOM else None
 
 
-class PostgresServer:
-    """A real PostgreSQL on 127.0.0.1 and a unix socket, with its own data; 18 by default.
-
-    A context manager: entering starts it, leaving stops it and removes its data. It never outlives
-    this process, not even one ended by SIGKILL.
+def kept(
+    command: Sequence[str], home: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a keeper that runs a command, and ends it when this process is gone.
 
     Args:
-        settings: configuration parameters, which override the defaults for tests.
-        fsync: if off, commits are fast, and survive the death of the server but not of the machine;
-            the data is kept in memory if there is enough.
-        password: the superuser's. Without one, all clients are let in; with one, TCP connections
-            need it (SCRAM).
-        run_as: the user to run as, see `identity`.
-        programs: the folder of another PostgreSQL's programs, see `installed`.
-        standby_of: a running server to follow, starting from its current data.
+        command: the command; its output is appended to the file `log` in `home`.
+        home: the command's directory, which the keeper removes if this process is gone.
+        env: the command's environment variables; None for our own.
+    """
+    keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(home)]
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(
+            [*keep, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=home,
+            env=env,
+            start_new_session=True,
+        )
+
+
+class KeptServer(ABC):
+    """A server on 127.0.0.1 with a directory of its own, which never outlives this process.
+
+    A context manager: entering starts it, leaving ends it and removes its data.
     """
 
-    def __init__(
-        self,
-        *,
-        settings: Mapping[str, Setting] | None = None,
-        fsync: bool = True,
-        password: str | None = None,
-        run_as: RunAs = "auto",
-        programs: Path | None = None,
-        standby_of: PostgresServer | None = None,
-    ) -> None:
-        self.settings: dict[str, Setting] = {**DEFAULTS, "fsync": fsync, **(settings or {})}
-        self.password = password
-        self.programs = programs
+    name: ClassVar[str] = "the server"
+
+    def __init__(self) -> None:
         self.port = 0
-        self._primary = standby_of
-        self._identity: Identity = identity(run_as)
         self._keeper: subprocess.Popen[bytes] | None = None
-        self._install: Path | None = None
         self._home: Path | None = None
-        self._remover: weakref.finalize[[str, int], PostgresServer] | None = None
+        self._remover: weakref.finalize[[str, int], KeptServer] | None = None
+
+    @abstractmethod
+    def _initialize(self) -> None:
+        """Create the server's directory, with its data."""
+
+    @abstractmethod
+    def _launch(self, timeout: float) -> None:
+        """Start the server on `port`, and wait until it is ready.
+
+        Raises:
+            ServerError: it ended, or was not ready in time.
+        """
+
+    @abstractmethod
+    def _end_at_once(self) -> None:
+        """End the server at once; do nothing if it is stopped."""
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -173,6 +183,138 @@ class PostgresServer:
     def data(self) -> Path:
         """The data directory."""
         return self.home / "data"
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process is alive."""
+        return self._keeper is not None and self._keeper.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The server's process id.
+
+        Raises:
+            ServerError: the server is not running.
+        """
+        # The keeper's only child: unshare and setpriv do not fork, they become the server.
+        if self._keeper is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(self._keeper.pid).children():
+                    return child.pid
+        raise ServerError(f"the server is not running\n{self.log_tail()}")
+
+    def start(self, timeout: float = 30) -> None:
+        """Start the server, with the data of its last run if any; do nothing if it is running.
+
+        Raises:
+            ServerError: it did not start within `timeout` seconds.
+        """
+        if self.running:
+            return
+        new = self._home is None
+        if new:
+            self._initialize()
+        for tries_left in reversed(range(5 if new else 1)):
+            if new:
+                self.port = free_port()
+            try:
+                self._launch(timeout)
+                return
+            except ServerError as error:
+                if not (tries_left and "Address already in use" in str(error)):
+                    raise
+
+    def close(self) -> None:
+        """End the server and remove its data; do nothing if it is closed."""
+        self._end_at_once()
+        if self._remover is not None:
+            self._remover()
+        self._home = self._remover = None
+
+    def log_tail(self, lines: int = 40) -> str:
+        """Return the last lines of the server's log."""
+        if self._home is None or not (log := self._home / "log").exists():
+            return ""
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _use_home(self, home: Path) -> None:
+        """Use a new directory, and remove it with the server."""
+        self._home = home
+        self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
+
+    def _wait_until(self, is_ready: Callable[[], bool], timeout: float) -> None:
+        """Wait until a server that was launched is ready.
+
+        Raises:
+            ServerError: it ended, or was not ready in time.
+        """
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if is_ready():
+                return
+            if not self.running:
+                self._reap(timeout=1)
+                raise ServerError(f"{self.name} ended while starting\n{self.log_tail()}")
+            time.sleep(0.01)
+        log_tail = self.log_tail()
+        self._end_at_once()
+        raise ServerError(f"{self.name} was not ready after {timeout:g} s\n{log_tail}")
+
+    def _reap(self, timeout: float) -> None:
+        """Wait until the server's process has ended.
+
+        Raises:
+            ServerError: it did not end in time.
+        """
+        if self._keeper is None:
+            return
+        try:
+            self._keeper.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise ServerError(
+                f"{self.name} did not end in {timeout:g} s\n{self.log_tail()}"
+            ) from None
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
+        self._keeper = None
+
+
+class PostgresServer(KeptServer):
+    """A real PostgreSQL on 127.0.0.1 and a unix socket, with its own data; 18 by default.
+
+    A context manager: entering starts it, leaving stops it and removes its data. It never outlives
+    this process, not even one ended by SIGKILL.
+
+    Args:
+        settings: configuration parameters, which override the defaults for tests.
+        fsync: if off, commits are fast, and survive the death of the server but not of the machine;
+            the data is kept in memory if there is enough.
+        password: the superuser's. Without one, all clients are let in; with one, TCP connections
+            need it (SCRAM).
+        run_as: the user to run as, see `identity`.
+        programs: the folder of another PostgreSQL's programs, see `installed`.
+        standby_of: a running server to follow, starting from its current data.
+    """
+
+    name = "PostgreSQL"
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, Setting] | None = None,
+        fsync: bool = True,
+        password: str | None = None,
+        run_as: RunAs = "auto",
+        programs: Path | None = None,
+        standby_of: PostgresServer | None = None,
+    ) -> None:
+        super().__init__()
+        self.settings: dict[str, Setting] = {**DEFAULTS, "fsync": fsync, **(settings or {})}
+        self.password = password
+        self.programs = programs
+        self._primary = standby_of
+        self._identity: Identity = identity(run_as)
+        self._install: Path | None = None
 
     @property
     def url(self) -> str:
@@ -215,46 +357,6 @@ class PostgresServer:
         """The path of psql."""
         return self.bin("psql")
 
-    @property
-    def running(self) -> bool:
-        """Whether the server's process is alive."""
-        return self._keeper is not None and self._keeper.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """The postmaster's process id.
-
-        Raises:
-            ServerError: the server is not running.
-        """
-        # The keeper's only child: unshare and setpriv do not fork, they become the postmaster.
-        if self._keeper is not None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                for child in psutil.Process(self._keeper.pid).children():
-                    return child.pid
-        raise ServerError(f"the server is not running\n{self.log_tail()}")
-
-    def start(self, timeout: float = 30) -> None:
-        """Start the server, with the data of its last run if any; do nothing if it is running.
-
-        Raises:
-            ServerError: it did not start within `timeout` seconds.
-        """
-        if self.running:
-            return
-        new = self._home is None
-        if new:
-            self._initialize()
-        for tries_left in reversed(range(5 if new else 1)):
-            if new:
-                self.port = free_port()
-            try:
-                self._launch(timeout)
-                return
-            except ServerError as error:
-                if not (tries_left and "Address already in use" in str(error)):
-                    raise
-
     def stop(self, mode: StopMode = "fast", timeout: float = 60) -> None:
         """Stop the server and keep its data; do nothing if it is stopped.
 
@@ -296,18 +398,12 @@ class PostgresServer:
             time.sleep(0.005)
 
     def close(self) -> None:
-        """Stop the server and remove its data; do nothing if it is closed."""
+        super().close()
+        self._install = None
+
+    def _end_at_once(self) -> None:
         if self.running:
             self.stop("immediate")
-        if self._remover is not None:
-            self._remover()
-        self._home = self._install = self._remover = None
-
-    def log_tail(self, lines: int = 40) -> str:
-        """The last lines of the server's log."""
-        if self._home is None or not (log := self._home / "log").exists():
-            return ""
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
     def _initialize(self) -> None:
         # Not postgres: only a program that loads a library from its path shows whether the
@@ -319,8 +415,7 @@ class PostgresServer:
         if len(os.fsencode(home)) > LONGEST_SOCKET_DIRECTORY:
             home.rmdir()
             home = Path(tempfile.mkdtemp(prefix="penstock-pg-", dir="/tmp"))
-        self._home = home
-        self._remover = weakref.finalize(self, _remove, str(home), os.getpid())
+        self._use_home(home)
         if not installed:
             self._install = _copy_of_package(home / "install")
         (home / "log").touch()
@@ -381,44 +476,15 @@ class PostgresServer:
         settings = {**self.settings, "port": self.port, "unix_socket_directories": str(self.home)}
         options = [f"--{name}={_setting(value)}" for name, value in settings.items()]
         postgres = [*self._identity.prefix, str(self.bin("postgres")), "-D", str(self.data)]
-        keep = [sys.executable, "-I", "-S", keeper.__file__, str(os.getpid()), str(self.home)]
         # A file left by a killed server would be mistaken for the new one's.
         stale = self._status()
-        with (self.home / "log").open("ab") as log:
-            self._keeper = subprocess.Popen(
-                [*keep, *postgres, *options],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self.home,
-                env=_environment(),
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            status = self._status()
-            if status != stale and len(status) > 7 and status[7].strip() == "ready":
-                return
-            if self._keeper.poll() is not None:
-                self._reap(timeout=1)
-                raise ServerError(f"PostgreSQL ended while starting\n{self.log_tail()}")
-            time.sleep(0.01)
-        log_tail = self.log_tail()
-        self.stop("immediate")
-        raise ServerError(f"PostgreSQL was not ready after {timeout:g} s\n{log_tail}")
+        self._keeper = kept([*postgres, *options], self.home, _environment())
 
-    def _reap(self, timeout: float) -> None:
-        if self._keeper is None:
-            return
-        try:
-            self._keeper.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise ServerError(
-                f"PostgreSQL did not end in {timeout:g} s\n{self.log_tail()}"
-            ) from None
-        if self._keeper.stdin is not None:
-            self._keeper.stdin.close()
-        self._keeper = None
+        def is_ready() -> bool:
+            status = self._status()
+            return status != stale and len(status) > 7 and status[7].strip() == "ready"
+
+        self._wait_until(is_ready, timeout)
 
     def _status(self) -> list[str]:
         """Return the lines of postmaster.pid: the first is the process id, the eighth the state."""

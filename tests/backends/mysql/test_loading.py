@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.backends.api.execution.attempt import LoadStream
-from penstock.backends.api.mover import Mover
+from penstock.backends.api.worker import Mover
 from penstock.backends.mysql.catalog.tables import table_columns
 from penstock.backends.mysql.connection import Connection, connect, kill
 from penstock.backends.mysql.dialect import MYSQL

@@ -24,7 +24,7 @@ from penstock.cli.options import (
 )
 from penstock.cli.output import print_json_line, print_result, signals, stdout_console
 from penstock.cli.parser import Commands, add_json
-from penstock.cli.watch import command_words, fork_early, watch
+from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, MissingTarget
 from penstock.model.codec import to_json
 
@@ -102,7 +102,7 @@ def _copy(arguments: argparse.Namespace) -> int:
     title = spec.source_name
     if spec.target_ref != spec.relation:
         title += f" to {spec.target_name}"
-    go_on = command_words("resume", spec.source, spec.target, spec.control_schema)
+    go_on = resume_words(spec.source, spec.target, spec.control_schema)
     return watch(copy(spec), arguments, title=title, go_on=go_on)
 
 

@@ -17,7 +17,7 @@ from penstock.cli.copy_commands import (
     add_plan,
     add_plan_all,
 )
-from penstock.cli.early_signals import handle_signals
+from penstock.cli.entry import handle_signals
 from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.init_command import add_init
 from penstock.cli.output import flush_output, reader_closed, report_end, signals

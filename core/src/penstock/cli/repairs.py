@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli.output import print_result, say, signals
-from penstock.cli.watch import command_words, fork_early, watch
+from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
 
@@ -73,7 +73,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
     if not arguments.dry_run:
         fork_early(arguments.source, arguments.target)
     from penstock.run.repair import plan_repair, repair_run
-    from penstock.show.repair_table import print_repair
+    from penstock.show.verification_table import print_repair
 
     def note(compared: int, ranges: int) -> None:
         if compared % NOTED == 0 and compared < ranges:
@@ -94,7 +94,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
         return EXIT_PERMANENT
     if not repair.ranges:
         return EXIT_DONE
-    go_on = command_words("resume", arguments.source, arguments.target, schema)
+    go_on = resume_words(arguments.source, arguments.target, schema)
     return watch(repair_run(repair), arguments, title=f"repair of {run_id}", go_on=go_on)
 
 

@@ -27,7 +27,7 @@ from penstock.cli.options import (
 from penstock.cli.output import print_result, signals, write_file
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.repairs import add_repair, check_alone, repair_runs
-from penstock.cli.watch import command_words, fork_early, watch
+from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
 from penstock.spec.ids import check_run_id
@@ -291,7 +291,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
             yield from resume_all(arguments.run_id, **ends, **overrides)
 
-    go_on = command_words("resume", arguments.source, arguments.target, schema)
+    go_on = resume_words(arguments.source, arguments.target, schema)
     go_on += execution_words(arguments)
     if arguments.await_snapshot is not None:
         go_on += ["--await-snapshot", arguments.await_snapshot]

@@ -172,16 +172,15 @@ def _open_display(*, json: bool, title: str, only: int) -> Display:
     return PlainDisplay(tally, sys.stderr)
 
 
-def command_words(name: str, source: str, target: str, control_schema: str) -> list[str]:
-    """Return the words of a command on a run, without the run's id and secrets.
+def resume_words(source: str, target: str, control_schema: str) -> list[str]:
+    """Return the words of the command that resumes a run, without the run's id and secrets.
 
     Args:
-        name: the command, such as ``resume``.
         source: the source's connection.
         target: the target's connection.
         control_schema: the schema of the control tables; the default is left out.
     """
-    words = ["penstock", name, "--source", redact(source), "--target", redact(target)]
+    words = ["penstock", "resume", "--source", redact(source), "--target", redact(target)]
     return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
 
 

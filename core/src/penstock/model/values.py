@@ -86,3 +86,23 @@ def server_message(text: str) -> str:
             return safe + HIDDEN + (end[0] if end else "")
         position = token.end()
     return safe + text[position:]
+
+
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_PAIRS = "ALTER|CREATE|DROP|LOCK|OPTIMIZE|REFRESH|REINDEX|RENAME"
+
+
+def statement_kind(query: str, pair: str = "") -> str:
+    """Return the kind of a statement, such as ``ALTER TABLE``, without names or values.
+
+    Args:
+        query: the text of the statement.
+        pair: a pattern for word pairs that belong together in this database, in addition to the
+            usual ones.
+    """
+    also = pair.replace(" ", rf"{_SPACE}+") + "|" if pair else ""
+    kinds = rf"{also}(?:{_PAIRS}){_SPACE}+[A-Z]+|[A-Z]+"
+    match = re.match(rf"{_SPACE}*({kinds})\b", query, re.IGNORECASE | re.DOTALL)
+    if match is None:
+        return "a statement that this user may not see"
+    return " ".join(re.sub(_SPACE, " ", match[1], flags=re.DOTALL).upper().split())

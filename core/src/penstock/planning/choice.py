@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from penstock.backends.api.facts import TableStatistics
 from penstock.errors import PlanningError, UsageError
 from penstock.planning.partition_extents import MOST_PARTITIONS, quantity
+from penstock.spec.amounts import PartitionSize
 from penstock.spec.degrees import Streams
 from penstock.spec.groups.partitioning import PartitionOptions
-from penstock.spec.partition_sizes import PartitionSize
 from penstock.spec.strategies import (
     BLOCKS,
     CHILDREN,
@@ -121,10 +121,6 @@ def choose(
 def _is_sized(options: PartitionOptions) -> bool:
     """Whether the user has specified the number of partitions."""
     return options.partition_size != PartitionSize()
-
-
-def _asked_for(count: int) -> str:
-    return f"{quantity(count, 'partition')}, as requested"
 
 
 def _choose_automatically(
@@ -237,7 +233,7 @@ def _count(options: PartitionOptions, table: TableStatistics, streams: Streams) 
     """Return the number of partitions to aim for, and why."""
     size = options.partition_size
     if size.count is not None:
-        return size.count, _asked_for(size.count)
+        return size.count, f"{quantity(size.count, 'partition')}, as requested"
     selected = int(table.bytes * table.selected)
     if size.rows is not None:
         if table.rows is None:

@@ -13,10 +13,10 @@ from penstock.model.source_columns import SourceColumn, changed_meaning, match_e
 from penstock.model.tables import Column
 from penstock.planning.column_pairs import chosen_columns
 from penstock.planning.hidden_columns import remember_hidden
-from penstock.spec.drift import FAIL, IGNORE
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.option import derived
+from penstock.spec.source_changes import FAIL, IGNORE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.api.optional.cursors import CursorRange, CursorState
-from penstock.backends.api.optional.files import SourceFiles
+from penstock.backends.api.optional.cursors import CursorRange, CursorState, SourceFiles
 from penstock.errors import PenstockError
 from penstock.model.nights import Horizon, SourceVersions, Watermark
 from penstock.model.plans import Step

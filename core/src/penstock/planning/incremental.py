@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from penstock.backends.api.capabilities import TargetCapabilities
-from penstock.backends.api.optional.cursors import CursorState
-from penstock.backends.api.optional.files import SourceFiles
+from penstock.backends.api.optional.cursors import CursorState, SourceFiles
 from penstock.errors import PlanningError, TransientError
 from penstock.model.nights import Night, SourceVersions, Watermark
 from penstock.model.tables import ColumnPair, TableRef

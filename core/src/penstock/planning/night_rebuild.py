@@ -12,7 +12,7 @@ from penstock.model.tables import Column
 from penstock.planning.answers import KnownAnswers
 from penstock.planning.cursors import without_range
 from penstock.planning.questions import HeldRows, MergedRows, NightRebuild
-from penstock.spec.atomic_limits import AtomicLimit
+from penstock.spec.amounts import AtomicLimit
 from penstock.spec.groups.nights import Nights
 from penstock.spec.groups.route import Route
 
@@ -106,7 +106,8 @@ def plan_rebuild(
     try:
         if not can_build:
             raise PlanningError("this target cannot build a new table beside the old one")
-        if nullable := _nullable_key(merged, columns):
+        key = merged.conflict_columns
+        if nullable := [each.name for each in columns if each.nullable and each.name in key]:
             if may_merge and answers[HeldRows(route.target_ref)]:
                 return merged, ()
             raise PlanningError(
@@ -126,7 +127,3 @@ def plan_rebuild(
     why = "the target has no rows" if may_merge else f"it is {above}"
     remark = f"night: built beside the target, and swapped in at the end, since {why}"
     return plan, (remark,)
-
-
-def _nullable_key(merged: LoadPlan, columns: Sequence[Column]) -> list[str]:
-    return [c.name for c in columns if c.name in merged.conflict_columns and c.nullable]

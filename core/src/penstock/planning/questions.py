@@ -10,7 +10,7 @@ from penstock.model.extents import Bound, Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.planning.answers import Question, question
-from penstock.spec.atomic_limits import AtomicLimit
+from penstock.spec.amounts import AtomicLimit
 from penstock.spec.modes import Mode
 
 # Columns

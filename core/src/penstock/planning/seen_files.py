@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from penstock.backends.api.facts import SourceFile
-from penstock.backends.api.optional.files import SourceFiles
+from penstock.backends.api.optional.cursors import SourceFiles
 from penstock.model.nights import Night, SeenFiles, Watermark
 from penstock.model.tables import ColumnPair
 from penstock.planning.nights import (

@@ -50,7 +50,7 @@ from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_generator_display
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.deletes import parse_deletes
+from penstock.spec.source_changes import parse_deletes
 from penstock.workers.degree import streams_of
 from penstock.workers.process import PendingNursery
 

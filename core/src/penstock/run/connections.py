@@ -33,8 +33,7 @@ from penstock.workers.environment import is_inherited, worker_environment
 from penstock.workers.process import Nursery
 
 if TYPE_CHECKING:
-    from penstock.backends.api.optional.lag import LagGauge, WithLag
-    from penstock.backends.api.optional.pulse import WithPulse
+    from penstock.backends.api.optional.pulse import LagGauge, WithLag, WithPulse
     from penstock.backends.api.optional.scratch import Scratch, WithScratch
 
 _NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.facts import Siblings
+from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import Interrupted, MissingTarget, PenstockError
@@ -14,7 +15,6 @@ from penstock.planning.asking.rounds import plan_source, plan_tables
 from penstock.planning.asking.search_path import lacks_schema
 from penstock.planning.request import PlanRequest
 from penstock.run.connections import Connections
-from penstock.run.facts import describing_both
 from penstock.run.table_requests import TableRequest
 from penstock.spec.copy_spec import CopySpec
 from penstock.workers.degree import streams_of
@@ -73,7 +73,10 @@ def current_plans(
     prepared = [_prepare(table, ends, source, target, siblings) for table in tables]
     found = [each for each in prepared if isinstance(each, _Prepared)]
     specs = [each.spec for each in found]
-    with describing_both(specs, source, target):
+    with (
+        describing(source, [spec.relation for spec in specs]),
+        describing(target, [spec.target_ref for spec in specs]),
+    ):
         for spec in specs:
             note(spec)
         outcomes = plan_tables([each.request for each in found], source, target)

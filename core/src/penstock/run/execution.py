@@ -298,8 +298,8 @@ class Execution:
     def _watch(self) -> Iterable[Event]:
         # All runs that hold a snapshot hold the same one.
         for run in self.working_runs():
-            if run.view.holds:
-                return run.view.watch()
+            if run.view.handle.holds:
+                return run.view.handle.watch()
         return ()
 
     def _fail_stopped(self, supervisor: Supervisor) -> None:
@@ -314,7 +314,7 @@ class Execution:
         load_records(self.working_runs(), self.link)
         reading = [run for run in self.working_runs() if run.reads_snapshot and run.works()]
         # A snapshot that an earlier execution's run adopted from another holder is lost alone.
-        lost = [run for run in reading if not run.view.holds_alive()] or reading
+        lost = [run for run in reading if not run.view.handle.holds_alive()] or reading
         yield from self._find_views(lost, error, all_lost=0 < len(lost) == len(reading))
 
     def _find_views(
@@ -331,7 +331,10 @@ class Execution:
         """
         if any(run.spec.atomic == "batch" for run in runs):
             atomic_runs = [run for run in self.working_runs() if run.spec.atomic == "batch"]
-            runs = [*runs, *(r for r in atomic_runs if r not in runs and not r.view.holds_alive())]
+            runs = [
+                *runs,
+                *(r for r in atomic_runs if r not in runs and not r.view.handle.holds_alive()),
+            ]
         for run in runs:
             run.complete = False
             yield run.view.lost_event(error.message)

@@ -19,7 +19,6 @@ from penstock.planning.asking.rounds import PlannedTable, plan_tables
 from penstock.planning.request import PlanRequest
 from penstock.run.continuation import Continuation, Rest
 from penstock.run.execution import Execution
-from penstock.run.facts import definitions_of
 from penstock.run.finished_runs import check_rows_left
 from penstock.run.opening import in_background
 from penstock.run.run_status import load_standing
@@ -27,6 +26,7 @@ from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.source_view import Hold, SourceView
 from penstock.run.state import RunState
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.modes import Table
 from penstock.verification.partitions import is_compared
 
 LossOf = Callable[[RunState, RunRow, Continuation], Loss | None]
@@ -186,7 +186,10 @@ class Planner:
     ) -> Generator[Event, None, Mapping[RunState, PlannedTable]]:
         """Plan the tables of new runs together, with a snapshot if their options request one."""
         with closing(source), describing(source, [run.spec.relation for run in runs]):
-            definitions = definitions_of([run.spec for run in runs])
+            specs = [run.spec for run in runs]
+            definitions = {
+                spec.partitioning for spec in specs if spec.load_mode.table is Table.RECREATED
+            }
             with in_background(lambda: prefetch(self._target, definitions)):
                 yield from self._take_snapshots(runs, source)
                 prefetch(source, definitions)

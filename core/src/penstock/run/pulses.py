@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from penstock.backends.api.optional.lag import LagGauge
-from penstock.backends.api.optional.pulse import Pulse
+from penstock.backends.api.optional.pulse import LagGauge, Pulse
 from penstock.errors import PenstockError
 from penstock.events import Event, Sampled, Warned
 

@@ -28,9 +28,9 @@ from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.stored_runs import load_run, spec_of
 from penstock.run.value_display import isolate_display
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.deletes import HARD, MOST_DELETED, SOFT, parse_most_deleted
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.modes import REPLACE
+from penstock.spec.source_changes import HARD, MOST_DELETED, SOFT, parse_most_deleted
 from penstock.verification.comparison import Comparison
 from penstock.workers.degree import streams_of
 

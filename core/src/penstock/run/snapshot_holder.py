@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from typing import Any
 
-from penstock.backends.api.execution.control import ControlStore, Outlook, RunRow
+from penstock.backends.api.execution.control import ControlStore, Outlook
 from penstock.errors import PermanentError, SnapshotLost, TransientError
 from penstock.events import Event, SnapshotChanged
 from penstock.model import values
@@ -195,7 +195,7 @@ class _Holder:
             self._view.close()
             self._replaced = False
             try:
-                run = self._load()
+                run = load_run(self._link.catalog, self._run_id, self._spec.control_schema)
                 self._view = SourceView(
                     self._spec,
                     self._run_id,
@@ -218,17 +218,14 @@ class _Holder:
                 self._link.drop()
                 self._pause(LOOK_AT_TARGET_EVERY)
 
-    def _load(self) -> RunRow:
-        return load_run(self._link.catalog, self._run_id, self._spec.control_schema)
-
     def _watch(self) -> Iterator[Event]:
         """Watch the snapshot, even if another process holds it, and replace it if it is lost."""
         if self._replaced:
             yield from self._find()
             return
         try:
-            yield from self._view.watch()
-            if not self._view.holds and self._due():
+            yield from self._view.handle.watch()
+            if not self._view.handle.holds and self._due():
                 self._check_other_holder()
         except SnapshotLost as error:
             yield self._view.lost_event(error.message)

@@ -397,7 +397,7 @@ class RunState:
         self._mismatch = None if verification.ok else PermanentError(_differences(verification))
         # The source is not read again.
         self._link.call(lambda control: control.runs.release_snapshot(self.run_id))
-        yield from self.view.pending_warnings()
+        yield from self.view.handle.pending_warnings()
         for warning in verification.warnings:
             yield Warned(run_id=self.run_id, message=warning)
         yield Verified(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from itertools import islice
 from threading import Lock
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -76,12 +75,7 @@ class LiveDisplay:
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def show(self, event: Event) -> None:

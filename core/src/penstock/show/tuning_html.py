@@ -37,7 +37,7 @@ def tuning_html(tuning: Tuning) -> str:
             _time(tuning),
             _cpu(tuning),
             _sessions(tuning),
-            _numbers(tuning),
+            section("The numbers", table(*numbers(tuning), words=2)),
             _remarks(tuning),
         ],
     )
@@ -171,10 +171,6 @@ def _sessions(tuning: Tuning) -> str:
     )
     legend_of_kinds = keys((_SESSIONS[kind], KINDS[kind]) for kind in _SESSIONS)
     return section(title, legend_of_kinds, bars("sessions", title, description, rows, 1.0), note)
-
-
-def _numbers(tuning: Tuning) -> str:
-    return section("The numbers", table(*numbers(tuning), words=2))
 
 
 def _remarks(tuning: Tuning) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.codec import to_json
+from penstock.spec.amounts import parse_partitions
 from penstock.spec.copy_checks import (
     check_attachable,
     check_columns,
@@ -21,7 +22,6 @@ from penstock.spec.copy_checks import (
     check_table_names,
 )
 from penstock.spec.degrees import AUTO
-from penstock.spec.deletes import parse_deletes
 from penstock.spec.groups.execution import FailureOptions, RunOptions, StreamOptions
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.partitioning import PartitionOptions
@@ -38,8 +38,8 @@ from penstock.spec.option_values import (
     coerce,
     flag_of,
 )
-from penstock.spec.partition_sizes import parse_partitions
 from penstock.spec.references import redact
+from penstock.spec.source_changes import parse_deletes
 from penstock.spec.strategies import STRATEGIES
 from penstock.spec.terms import in_callers_terms
 from penstock.spec.units import check_duration

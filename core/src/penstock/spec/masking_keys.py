@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import ColumnPair, MaskingKey
@@ -17,18 +17,16 @@ _FIXED = b"penstock masking key"
 _INNER, _OUTER = 0x36, 0x5C
 
 
-def read_key(variable: str, environ: Mapping[str, str] = os.environ) -> MaskingKey:
+def read_key(variable: str) -> MaskingKey:
     """Read a key from an environment variable, and return a reference to it.
 
     Raises:
         UsageError: the variable is not set.
     """
-    return MaskingKey(variable, _proof(_key(variable, environ)))
+    return MaskingKey(variable, _proof(_key(variable)))
 
 
-def session_values(
-    pairs: Iterable[ColumnPair], environ: Mapping[str, str] = os.environ
-) -> dict[str, str]:
+def session_values(pairs: Iterable[ColumnPair]) -> dict[str, str]:
     """Return the values that a session needs before it computes the expressions. Secret.
 
     They are named by `inner` and `outer`; each is a block of bytes in hexadecimal digits.
@@ -39,7 +37,7 @@ def session_values(
     """
     keys: dict[str, str] = {}
     for planned in {pair.key for pair in pairs if pair.key is not None}:
-        key = _key(planned.variable, environ)
+        key = _key(planned.variable)
         if _proof(key) != planned.proof:
             raise PlanningError(
                 f"--mask: the key in environment variable {planned.variable!r} is not the one "
@@ -61,8 +59,8 @@ def outer(key: MaskingKey) -> str:
     return f"mask_{key.proof}_outer"
 
 
-def _key(variable: str, environ: Mapping[str, str]) -> bytes:
-    key = environ.get(variable)
+def _key(variable: str) -> bytes:
+    key = os.environ.get(variable)
     if not key:
         raise UsageError(f"--mask: environment variable {variable!r} is not set")
     return key.encode("utf-8", "surrogateescape")

@@ -36,8 +36,16 @@ from penstock.tuning.measurements import (
     group_by_setting,
     recommend,
 )
-from penstock.tuning.sample import SAMPLE, choose_sample, partition_size, sampled_bytes
-from penstock.tuning.settings import DEGREES, Setting, settings, turns
+from penstock.tuning.settings import (
+    DEGREES,
+    SAMPLE,
+    Setting,
+    choose_sample,
+    partition_size,
+    sampled_bytes,
+    settings,
+    turns,
+)
 
 _PARTITION_OPTIONS = ("key", "values_query", "interval", "partitions")
 

@@ -18,8 +18,8 @@ from penstock.model.plans import WATERMARK_STEP
 from penstock.model.records import CommitRecord
 from penstock.model.tables import ColumnPair, TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.deletes import HARD
 from penstock.spec.modes import Ending, Entry
+from penstock.spec.source_changes import HARD
 from penstock.verification.result import RowDifference
 
 # Extents that select rows by their place in the source's storage.

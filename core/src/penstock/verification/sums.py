@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from penstock.backends.api.facts import Checksum
 from penstock.model.extents import Extent, Whole
-from penstock.spec.deletes import HARD
 from penstock.spec.modes import Entry
+from penstock.spec.source_changes import HARD
 from penstock.verification.comparison import STORAGE, Comparison, Sums
 from penstock.verification.partitions import Proof, may_overlap, prove
 from penstock.verification.rows import RowSearch

@@ -9,8 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from penstock.backends.api.mover import Mover, Pump
-from penstock.backends.api.worker import LoadResult, Pumped, Pumping, Reader, Writer
+from penstock.backends.api.worker import LoadResult, Mover, Pump, Pumped, Pumping, Reader, Writer
 from penstock.errors import Diagnosis, PermanentError, StallError
 from penstock.model.plans import Partition
 from penstock.model.records import Spent

@@ -27,7 +27,7 @@ class LagBrake:
 
     Args:
         limit: in seconds.
-        subject, hint: as in `penstock.backends.api.optional.lag.LagGauge`.
+        subject, hint: as in `penstock.backends.api.optional.pulse.LagGauge`.
     """
 
     def __init__(self, limit: float, subject: str, hint: str) -> None:

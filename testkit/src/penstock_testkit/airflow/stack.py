@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -74,12 +73,7 @@ class AirflowStack:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ from penstock.model.drift import ColumnChange
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, SequencePosition, TableRef
-from penstock.spec.deletes import IGNORE, Deletes
 from penstock.spec.modes import Mode
+from penstock.spec.source_changes import IGNORE, Deletes
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from penstock.backends.api.mover import Mover, Pump
     from penstock.model.plans import Partition
     from penstock.model.records import Spent
     from penstock.model.tables import ColumnPair
@@ -192,4 +191,59 @@ class Pumping(Protocol):
             sink: the writer.
             wait: waits until a socket is ready, and raises `StallError`.
         """
+        ...
+
+
+class Mover(Protocol):
+    """Native code that moves bytes outside the interpreter, and waits for servers itself.
+
+    It does so for a moment at a time. In between, signals are handled and stalls detected.
+    """
+
+    def run(self, seconds: float, target_socket: int, check: Callable[[], None]) -> bool:
+        """Move bytes for a limited time.
+
+        Args:
+            seconds: seconds to run for.
+            target_socket: the target's socket, for a mover that does not know it; negative for
+                others.
+            check: called when the socket becomes readable.
+
+        Returns:
+            False once everything has been moved.
+        """
+        ...
+
+    @property
+    def wait_seconds(self) -> tuple[float, float]:
+        """Seconds spent waiting for the source and for the target."""
+        ...
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since anything moved."""
+        ...
+
+    @property
+    def side(self) -> str:
+        """The side that it waits for while idle."""
+        ...
+
+
+class Pump(Mover, Protocol):
+    """A mover for all rows of a partition from source to target."""
+
+    max_turn_bytes: int | None
+    """The approximate number of bytes per turn for a stream that keeps to a rate; None for no
+    limit.
+    """
+
+    @property
+    def rows(self) -> int:
+        """The approximate number of rows moved so far."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """The number of bytes moved so far."""
         ...

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.backends.api.installation import check_installed
 from penstock.backends.clickhouse.capabilities import SOURCE, TARGET
 from penstock.backends.clickhouse.location import URLS
-from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.backend import ModularBackend
 
 check_installed("clickhouse_connect", "pyarrow")

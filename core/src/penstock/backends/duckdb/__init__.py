@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.backends.api.installation import check_installed
 from penstock.backends.duckdb.capabilities import SOURCE, TARGET
 from penstock.backends.duckdb.location import URLS
-from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.one_file.backend import FileBackend
 
 check_installed("duckdb", "pyarrow")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from penstock.backends.api.installation import check_installed
 from penstock.backends.mssql.capabilities import SOURCE, TARGET
 from penstock.backends.mssql.drivers.urls import AnyUrls
-from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.backend import ModularBackend
 
 # Which driver is installed is checked when it connects.

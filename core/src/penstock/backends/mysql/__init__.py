@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.backends.api.installation import check_installed
 from penstock.backends.mysql.capabilities import SOURCE, TARGET
 from penstock.backends.mysql.location import URLS
-from penstock.backends.shared.installed import check_installed
 from penstock.backends.sql.backend import ModularBackend
 
 check_installed("pymysql", "pyarrow")

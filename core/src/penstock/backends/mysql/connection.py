@@ -21,9 +21,9 @@ from penstock.backends.mysql.catalog.session_settings import (
 )
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.location import URLS, tls_options
-from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.awaited import awaiting
+from penstock.model.values import statement_kind
 
 NO_SUCH_THREAD = 1094
 SERVER = "MySQL"

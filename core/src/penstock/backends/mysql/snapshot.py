@@ -37,7 +37,6 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
-from penstock.backends.shared.statement_kind import statement_kind
 from penstock.backends.sql.session import keeping
 from penstock.errors import (
     Blocked,
@@ -50,6 +49,7 @@ from penstock.errors import (
 )
 from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation, TableRef
+from penstock.model.values import statement_kind
 
 # The number of streams is not known yet; most runs have at most as many as there are CPUs.
 SESSIONS = max(16, 2 * (os.cpu_count() or 1))

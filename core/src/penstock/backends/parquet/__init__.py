@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.backends.api.installation import check_installed
 from penstock.backends.parquet.backend import ParquetBackend
-from penstock.backends.shared.installed import check_installed
 
 check_installed("pyarrow", "duckdb", "boto3")
 

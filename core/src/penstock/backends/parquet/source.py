@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow.dataset as ds
 
 from penstock.backends.api.facts import Checksum, SourceFile, TableStatistics
-from penstock.backends.api.optional.files import SourceFiles
+from penstock.backends.api.optional.cursors import SourceFiles
 from penstock.backends.duckdb.catalog.facts import DuckCatalog
 from penstock.backends.duckdb.dialect import condition
 from penstock.backends.parquet.files import engine
@@ -51,7 +51,7 @@ class ParquetSource(DuckCatalog):
         self._listed = files
         self._footers = {footer.file.path: footer for footer in footers_of(self._filesystem, files)}
         footers = tuple(self._footers.values())
-        self._schema = common_schema(footers, "source")
+        self._schema = common_schema(footers)
         self._widened = tuple(widened_columns(footers, self._schema))
         self._scan = FileScan(self._filesystem, self._schema)
         self._begin()

@@ -16,8 +16,7 @@ from penstock.backends.postgresql.writer import postgres_writer
 from penstock.backends.shared.opening import ConnectionOpening
 
 if TYPE_CHECKING:
-    from penstock.backends.api.optional.lag import LagGauge
-    from penstock.backends.api.optional.pulse import Pulse
+    from penstock.backends.api.optional.pulse import LagGauge, Pulse
     from penstock.backends.api.optional.scratch import Scratch
     from penstock.backends.api.source import HeldSnapshot, SnapshotSession, SourceCatalog
     from penstock.backends.api.target import TargetCatalog

@@ -15,9 +15,9 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
 from penstock.backends.postgresql.session.shared_round_trips import Question, SharedRoundTrips
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
-from penstock.backends.shared.statement_kind import statement_kind
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.awaited import awaiting
+from penstock.model.values import statement_kind
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen

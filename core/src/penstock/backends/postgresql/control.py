@@ -18,8 +18,8 @@ from penstock.backends.postgresql.records import PostgresRecords
 from penstock.backends.postgresql.session.statements import statement
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.ledger import Ledger
-from penstock.backends.shared.records.pending_steps import PendingSteps
 from penstock.backends.shared.records.run_records import RunRecords
+from penstock.backends.shared.records.step_records import PendingSteps
 from penstock.backends.shared.records.watermark_records import WatermarkRecords
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef

@@ -46,7 +46,7 @@ from penstock.model.tables import Column, Query, Relation, TableRef
 from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
-    from penstock.backends.api.mover import Pump
+    from penstock.backends.api.worker import Pump
     from penstock.backends.postgresql.arrow.decoder import Decoder
     from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.wire import Wire

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from penstock.backends.shared.installed import check_installed
+from penstock.backends.api.installation import check_installed
 from penstock.backends.snowflake.capabilities import SOURCE, TARGET
 from penstock.backends.snowflake.location import URLS
 from penstock.backends.sql.backend import ModularBackend

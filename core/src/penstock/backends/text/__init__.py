@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.backends.shared.installed import check_installed
+from penstock.backends.api.installation import check_installed
 from penstock.backends.text.backend import TextBackend
 
 check_installed("boto3", "duckdb", "pyarrow")

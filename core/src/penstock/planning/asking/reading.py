@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from penstock.backends.api.facts import TableStatistics
-from penstock.backends.api.optional.cursors import ReadsByColumn
-from penstock.backends.api.optional.files import ReadsByFile
+from penstock.backends.api.optional.cursors import ReadsByColumn, ReadsByFile
 from penstock.backends.api.optional.nights import BuildsNights, FindsDeletedRows
 from penstock.backends.api.source import SourceCatalog, VersionedSource
 from penstock.backends.api.target import TargetCatalog
@@ -26,8 +25,7 @@ from penstock.model.source_columns import SourceColumn
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
 from penstock.planning.asking.drift import is_elsewhere, read_drift
-from penstock.planning.asking.earlier_nights import NightsBefore
-from penstock.planning.asking.pending_steps import PendingSteps
+from penstock.planning.asking.earlier_runs import NightsBefore, PendingSteps
 from penstock.planning.asking.selected_columns import read_selected, selected_definition
 from penstock.planning.cursors import is_comparable
 from penstock.planning.facts import Fact, Facts, NightFacts, TargetTable, fact

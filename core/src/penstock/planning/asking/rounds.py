@@ -16,8 +16,7 @@ from penstock.model.plans import PartitionPlan
 from penstock.model.table_model import TableDefinition
 from penstock.planning.answers import Outdated, Question, Questions
 from penstock.planning.asking.catalogs import Catalogs
-from penstock.planning.asking.earlier_nights import NightsBefore
-from penstock.planning.asking.pending_steps import PendingSteps
+from penstock.planning.asking.earlier_runs import NightsBefore, PendingSteps
 from penstock.planning.asking.reading import TableReader, read_source
 from penstock.planning.facts import Facts
 from penstock.planning.request import PlanRequest

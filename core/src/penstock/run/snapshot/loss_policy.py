@@ -130,7 +130,7 @@ class OptionPolicy:
             if after.moment != view.state.moment:
                 self._check_unwritten(view, after)
                 # If many runs share the snapshot, the first one waits for all.
-                seconds_left = view.held_since + source.settle_seconds - time.monotonic()
+                seconds_left = view.handle.since + source.settle_seconds - time.monotonic()
                 if seconds_left > 0:
                     yield Warned(
                         run_id=view.run_id,

@@ -107,7 +107,7 @@ class SourceView:
         self._url = url
         self.backend = backend
         self._policy = policy
-        self._handle = SnapshotHandle(
+        self.handle = SnapshotHandle(
             run_id,
             lambda: (hold or self._hold_own)([self.spec.relation]),
             backend.snapshot_burden,
@@ -143,20 +143,6 @@ class SourceView:
         return self.snapshots[-1] if self.snapshots else None
 
     @property
-    def holds(self) -> bool:
-        """Whether a snapshot is held for this run."""
-        return self._handle.holds
-
-    def holds_alive(self) -> bool:
-        """Whether a snapshot is held, and not lost."""
-        return self._handle.holds_alive()
-
-    @property
-    def held_since(self) -> float:
-        """The time at which the snapshot was taken, by the monotonic clock."""
-        return self._handle.since
-
-    @property
     def is_noted(self) -> bool:
         """Whether the source's state is known."""
         return self._state is not None
@@ -187,11 +173,7 @@ class SourceView:
             moments: the moments as of which rows were read.
         """
         ours = len(self.snapshots) == 1 and set(moments) <= {"", self.snapshots[0].taken_at}
-        return (self._handle.catalog() if ours else None) or self.open()
-
-    def pending_warnings(self) -> Iterator[Event]:
-        """Yield warnings that have not been yielded yet."""
-        return self._handle.pending_warnings()
+        return (self.handle.catalog() if ours else None) or self.open()
 
     def note_state(self, source: SourceCatalog) -> None:
         """Note the state of the source, before its snapshot is taken."""
@@ -215,7 +197,7 @@ class SourceView:
                 break
             except Blocked:
                 # Nothing depends on it yet: let the others go first, and read what they changed.
-                self._handle.close()
+                self.handle.close()
                 self.snapshots = ()
                 if not tries_left:
                     raise
@@ -307,7 +289,7 @@ class SourceView:
 
     def renew(self, state: str, message: str) -> SnapshotChanged:
         """Take a snapshot of the current state, for the rest of the run."""
-        self.snapshots = (*self.snapshots, self._handle.take())
+        self.snapshots = (*self.snapshots, self.handle.take())
         return self.event(state, message)
 
     def read_as_before(self) -> None:
@@ -363,13 +345,9 @@ class SourceView:
 
     # While it is held
 
-    def watch(self) -> Iterator[Event]:
-        """See `SnapshotHandle.watch`."""
-        return self._handle.watch()
-
     def lost_event(self, message: str) -> SnapshotChanged:
         """Return the event of a lost snapshot, with the source's reason, which is kept."""
-        self.lost_because = self._handle.why_lost() or self.lost_because
+        self.lost_because = self.handle.why_lost() or self.lost_because
         return self.event(
             "lost", f"{message}: {self.lost_because}" if self.lost_because else message
         )
@@ -380,4 +358,4 @@ class SourceView:
 
     def close(self) -> None:
         """Release the snapshot, if this process holds it."""
-        self._handle.close()
+        self.handle.close()

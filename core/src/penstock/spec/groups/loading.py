@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from penstock.spec.drift import FAIL as FAIL_ON_DRIFT
-from penstock.spec.drift import OnDrift, parse_on_drift
-from penstock.spec.groups.created_tables import CreatedTables
+from penstock.spec.groups.created_tables import CreatedTables, WrittenFiles
 from penstock.spec.groups.nights import Nights
 from penstock.spec.groups.snapshot import SnapshotOptions
-from penstock.spec.groups.written_files import WrittenFiles
 from penstock.spec.modes import MODES, RECREATE, Ending, Mode, mode_of
 from penstock.spec.option import option
+from penstock.spec.source_changes import FAIL as FAIL_ON_DRIFT
+from penstock.spec.source_changes import OnDrift, parse_on_drift
 
 INDEXES = ("keep", "defer")
 SEQUENCES = ("set", "keep")

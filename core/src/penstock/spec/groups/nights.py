@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from penstock.spec.atomic_limits import AtomicLimit, parse_atomic_limit
-from penstock.spec.deletes import IGNORE, MOST_DELETED, Deletes, parse_deletes
+from penstock.spec.amounts import AtomicLimit, parse_atomic_limit
 from penstock.spec.night_kinds import COLUMN, FILES, XMIN
 from penstock.spec.option import option
 from penstock.spec.option_values import split_names
+from penstock.spec.source_changes import IGNORE, MOST_DELETED, Deletes, parse_deletes
 
 NULL_CURSORS = ("refuse", "include")
 ON_TARGET_CHANGED = ("full", "fail")

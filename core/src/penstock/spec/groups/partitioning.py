@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from penstock.spec.amounts import PartitionSize, parse_partitions
 from penstock.spec.groups.route import Route
 from penstock.spec.groups.snapshot import SnapshotOptions
 from penstock.spec.option import option
-from penstock.spec.partition_sizes import PartitionSize, parse_partitions
 from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
 
 

@@ -1,4 +1,4 @@
-"""A source that finds changes by a column whose values grow with each change."""
+"""Sources that find what is new since the last night: by a column that grows, or by files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from penstock.backends.api.facts import SourceFile
 from penstock.model.extents import Bound
 from penstock.model.nights import Cursor
 from penstock.model.tables import Relation
@@ -113,5 +114,27 @@ class ReadsByColumn(Protocol):
             columns: the columns of the cursor.
             value: the value of the first of these columns.
             key: the columns of the key.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """The files of a source."""
+
+    place: str
+    """The files' location."""
+    files: Sequence[SourceFile]
+
+
+@runtime_checkable
+class ReadsByFile(Protocol):
+    """A `SourceCatalog` of files."""
+
+    def source_files(self, relation: Relation) -> SourceFiles:
+        """Return the files as of the adopted snapshot, or now if there is none.
+
+        Raises:
+            PlanningError: the relation is a query, whose rows do not belong to single files.
         """
         ...

@@ -1,4 +1,4 @@
-"""The waits of a run's sessions on a server, in databases that can tell."""
+"""The waits of a run's sessions on a server, and how far a source's standbys are behind."""
 
 from __future__ import annotations
 
@@ -67,4 +67,40 @@ class WithPulse(Protocol):
 
     def wait_kind(self, wait: str) -> str:
         """Return which of `KINDS` a wait in `Waits` is."""
+        ...
+
+
+class LagGauge(Protocol):
+    """A separate connection that measures replication lag."""
+
+    subject: str
+    """What lags, as the subject of a sentence, such as "the source, a standby,"."""
+    hint: str
+    """Advice for when it does not catch up."""
+
+    def lag(self) -> float:
+        """Return the lag in seconds; 0 if there is none.
+
+        Costs next to nothing; called about once a second.
+
+        Raises:
+            TransientError: the server does not answer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Disconnect. May be called twice."""
+        ...
+
+
+class WithLag(Protocol):
+    """A backend whose sources support the option `max_lag`."""
+
+    def lag_gauge(self, url: str) -> LagGauge:
+        """Open a gauge.
+
+        Raises:
+            PlanningError: the user may not see replication; names the privilege needed.
+            TransientError: the server cannot be reached.
+        """
         ...

@@ -19,7 +19,6 @@ from penstock.backends.clickhouse.load.loaded_tables import (
 )
 from penstock.backends.clickhouse.load.stages import Stages
 from penstock.backends.clickhouse.session import ClickHouseSession
-from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.states import State
 from penstock.backends.shared.attempts.refusals import not_committed
@@ -89,14 +88,10 @@ class ClickHouseSteps:
             TransientError: some partitions are no longer committed.
         """
         run = self._runs.find(self._run.run_id)
-        records = self._records.publish_all(self._run.generation)
+        records = self._runs.records(self._run.run_id).publish_all(self._run.generation)
         is_same_generation = run is not None and run.generation == self._run.generation
         if not is_same_generation or len(records) < len(self._run.plan.partitions):
             raise not_committed(self._run.run_id)
-
-    @property
-    def _records(self) -> Records:
-        return self._runs.records(self._run.run_id)
 
     def _swap(self) -> None:
         run = self._runs.find(self._run.run_id)

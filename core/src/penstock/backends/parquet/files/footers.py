@@ -155,7 +155,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(part.name, travelling(part.type), part.nullable) for part in schema])
 
 
-def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
+def common_schema(footers: Sequence[Footer]) -> pa.Schema:
     """Return the columns that all files have, in the first file's order, then those of the folders.
 
     Raises:
@@ -169,20 +169,17 @@ def common_schema(footers: Sequence[Footer], side: str) -> pa.Schema:
         table = "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in shown)
         more = len(lines) - MOST_LINES
         raise PlanningError(
-            (
-                f"{side}: the files have different columns; expected those of "
-                f"{first.file.path}:\n{table}"
-            )
-            + (f"\n  and {more:,} more" if more > 0 else "")
+            "source: the files have different columns; expected those of "
+            f"{first.file.path}:\n{table}" + (f"\n  and {more:,} more" if more > 0 else "")
         )
     if repeated := [name for name in first.schema.names if first.schema.names.count(name) > 1]:
         raise PlanningError(
-            f"{side}: {first.file.path}: expected distinct column names, found {repeated[0]!r} "
+            f"source: {first.file.path}: expected distinct column names, found {repeated[0]!r} "
             "twice"
         )
     if "" in first.schema.names:
         raise PlanningError(
-            f"{side}: {first.file.path}: expected column names, found an empty one for column "
+            f"source: {first.file.path}: expected column names, found an empty one for column "
             f"{first.schema.names.index('') + 1:,}; rename it in the file"
         )
     nullable = {

@@ -50,7 +50,7 @@ class FilesSnapshot:
         location = parse(url, "--source")
         files = list_files(location)
         footers = footers_of(file_system(location, "source"), files)
-        schema = common_schema(footers, "source")
+        schema = common_schema(footers)
         token = token_of(files, schema if widened_columns(footers, schema) else None)
         self.snapshot = Snapshot(token, datetime.now(UTC).isoformat())
 

@@ -100,17 +100,6 @@ def _read(documents: RecordDocuments) -> tuple[Manifest, str]:
     return decode(Manifest, document[0], NAME), document[1]
 
 
-def with_schema(manifest: Manifest, schema: str, partition_by: tuple[str, ...]) -> Manifest:
-    """Return a manifest with other columns.
-
-    Args:
-        manifest: the manifest to change.
-        schema: the new columns; see `Manifest.schema`.
-        partition_by: the columns that name folders.
-    """
-    return replace(manifest, schema=schema, partition_by=partition_by)
-
-
 def removed(documents: RecordDocuments, paths: Collection[str]) -> None:
     """Forget files that were leaving and are now removed."""
 

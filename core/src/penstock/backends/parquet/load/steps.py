@@ -99,7 +99,7 @@ class Steps:
             if current.schema and (current.files or has_other_rows):
                 self._check_same(current)
                 return current
-            return manifest.with_schema(current, self._schema, self._partition_by)
+            return replace(current, schema=self._schema, partition_by=self._partition_by)
 
         manifest.change(self._storage.documents, noted)
 
@@ -193,7 +193,7 @@ class Steps:
             if remaining_entries:
                 self._check_same(current)
             else:  # the run's own columns, if there are no other files
-                current = manifest.with_schema(current, self._schema, self._partition_by)
+                current = replace(current, schema=self._schema, partition_by=self._partition_by)
             files.sort(key=lambda entry: entry.path)
             listed = {entry.path for entry in files}
             leaving = [

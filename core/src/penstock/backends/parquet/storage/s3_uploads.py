@@ -171,8 +171,8 @@ class S3Uploads:
         for piece in pieces:
             if piece.pending:
                 unknown = piece.pending["id"] is None
-                uploads = self._uploads_of(piece.name) if unknown else (piece.pending,)
-                for upload in uploads:
+                found = self._uploads(piece.name) if unknown else [(piece.name, piece.pending)]
+                for upload in [upload for name, upload in found if name == piece.name]:
                     self._abort(piece.name, upload)
         self.remove([piece.name for piece in pieces])
 
@@ -203,9 +203,6 @@ class S3Uploads:
 
     def pending(self, run_id: str) -> Sequence[tuple[str, Upload]]:
         return [upload for upload in self._uploads("") if run_of(upload[0]) == run_id]
-
-    def _uploads_of(self, path: str) -> list[Upload]:
-        return [upload for name, upload in self._uploads(path) if name == path]
 
     def _uploads(self, prefix: str) -> Iterator[tuple[str, Upload]]:
         prefix = self._prefix + prefix

@@ -36,7 +36,7 @@ from penstock.backends.postgresql.session.statements import quoted, statement
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.records.load_hooks import LoadHooks, MergeCounts, NightHooks
-from penstock.backends.shared.records.pending_steps import done_by_another
+from penstock.backends.shared.records.step_records import done_by_another
 from penstock.errors import Interrupted, PenstockError, PlanningError, TransientError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord

@@ -19,8 +19,8 @@ from penstock.errors import PlanningError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import PARTITIONING, TableDefinition
 from penstock.model.tables import NotCopied, TableRef
-from penstock.spec.deletes import HARD
 from penstock.spec.modes import MODES, Emptying, Ending, Entry, Table
+from penstock.spec.source_changes import HARD
 
 
 def plan_load(facts: TargetFacts, request: LoadRequest) -> LoadPlan:

@@ -17,8 +17,8 @@ from penstock.backends.sql.loads.night_plan import finding_step
 from penstock.errors import PlanningError
 from penstock.model.plans import SWAP_STEP, LoadPlan
 from penstock.model.tables import TableRef
-from penstock.spec.deletes import HARD, IGNORE, Deletes
 from penstock.spec.modes import SWAP
+from penstock.spec.source_changes import HARD, IGNORE, Deletes
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.ddl.parts import ColumnPart

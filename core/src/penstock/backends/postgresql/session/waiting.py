@@ -10,7 +10,7 @@ from typing import Any
 from penstock.backends.api.source import WaitingSession
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, connect
 from penstock.backends.postgresql.session.statements import for_server, statement
-from penstock.backends.shared.statement_kind import statement_kind
+from penstock.model.values import statement_kind
 
 SNAPSHOT = "penstock:snapshot"
 """The `application_name` of a session that holds a snapshot."""

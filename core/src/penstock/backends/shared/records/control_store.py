@@ -11,9 +11,8 @@ from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.records.load_hooks import LoadHooks, NightHooks
 from penstock.backends.shared.records.loaded_tables import LoadedTables
 from penstock.backends.shared.records.night_records import NightRecords
-from penstock.backends.shared.records.pending_steps import PendingSteps
 from penstock.backends.shared.records.recopies import Recopies
-from penstock.backends.shared.records.step_records import StepRecords
+from penstock.backends.shared.records.step_records import PendingSteps, StepRecords
 from penstock.model.awaited import during
 from penstock.spec.worker_spec import Patience
 

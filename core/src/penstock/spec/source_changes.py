@@ -1,4 +1,4 @@
-"""The options for rows that the source no longer has, in a repeated load."""
+"""What has changed in the source: the options `--deletes` for rows, `--on-drift` for columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 
 from penstock.errors import UsageError
+from penstock.model.drift import ADD, KINDS, RENAME, WIDEN
 
-IGNORE, HARD, SOFT = "ignore", "hard", "soft"
+IGNORE, HARD, SOFT, FAIL = "ignore", "hard", "soft", "fail"
 DEFAULT_COLUMN = "deleted_at"
 MOST_DELETED = "30%,1000"
 """The limit unless the option names one."""
@@ -91,3 +92,30 @@ def parse_most_deleted(text: str, flag: str) -> MostDeleted:
             f"number of rows that is always allowed, such as 5%,1000; found {text!r}"
         )
     return MostDeleted(float(match[1]) / 100, int(match[2] or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class OnDrift:
+    """The parsed value of `on_drift`."""
+
+    ignores: bool
+    """Whether to copy only the columns that both sides have."""
+    makes: frozenset[str]
+    """The kinds of changes to make in the target; see `ColumnChange`."""
+
+
+def parse_on_drift(text: str) -> OnDrift:
+    """Parse the option `--on-drift`.
+
+    Raises:
+        UsageError: the text is not `fail`, `ignore`, or some of `add`, `widen` and `rename`.
+    """
+    words = [word.strip() for word in text.split(",")]
+    if words in ([FAIL], [IGNORE]):
+        return OnDrift(words == [IGNORE], frozenset())
+    if not set(words) <= {ADD, WIDEN, RENAME}:
+        raise UsageError(
+            f"--on-drift: expected {FAIL}, {IGNORE}, or some of {', '.join(KINDS)}, separated by "
+            f"commas; found {text!r}"
+        )
+    return OnDrift(ignores=False, makes=frozenset(words))

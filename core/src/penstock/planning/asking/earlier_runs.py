@@ -1,4 +1,4 @@
-"""Watermarks of earlier nights in a target: read once for all tables of a window."""
+"""What earlier runs left in a target: read once for all tables of a window."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.extents import Whole
 from penstock.model.nights import Watermark
+from penstock.model.plans import Step
 from penstock.model.tables import TableRef
 from penstock.planning.nights import TargetNow, watermark_name
 from penstock.planning.request import PlanRequest
-from penstock.spec.modes import Ending
+from penstock.spec.modes import Ending, Table
 
 
 class NightsBefore:
@@ -107,3 +108,29 @@ def _repeats(request: PlanRequest) -> bool:
 
 def _name(request: PlanRequest) -> str:
     return watermark_name(request.route, request.loading)
+
+
+class PendingSteps:
+    """Steps that stopped runs left undone on the tables of many copies.
+
+    The first access reads those of all tables.
+
+    Args:
+        requests: the requests of the copies.
+    """
+
+    def __init__(self, target: TargetCatalog, requests: Sequence[PlanRequest]) -> None:
+        self._target = target
+        self._tables = [
+            each.route.target_ref
+            for each in requests
+            if each.loading.load_mode.table is not Table.RECREATED
+        ]
+
+    def of_table(self, table: TableRef) -> tuple[tuple[str, Step], ...]:
+        """Return each step with the id of the run that left it."""
+        return self._by_table[table]
+
+    @cached_property
+    def _by_table(self) -> Mapping[TableRef, tuple[tuple[str, Step], ...]]:
+        return self._target.control.steps.pending(self._tables)
