@@ -14,7 +14,7 @@ import pytest
 from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.backends.mysql.catalog.table_model import ReadTable, read_table
 from penstock.errors import PenstockError, RunFailed
-from penstock.events import Event, Planned
+from penstock.events import Event, Finished, Planned
 from penstock.model.tables import TableRef
 from penstock.run.schema import TableSchema, schema
 from penstock_testkit import AnyMysqlServer, TcpProxy, connect_mysql
@@ -212,45 +212,6 @@ def test_a_kill_at_each_step(ends: tuple[str, str], step: str) -> None:
     assert old_rows(target) == (3, 0)
 
 
-def test_rows_of_another_run_are_not_lost(ends: tuple[str, str]) -> None:
-    source, target = ends
-    into = target.rpartition("/")[2]
-    with (
-        TcpProxy.of(target) as proxy,
-        closing(Pair(source, f"{proxy.url(target)}?ssl_mode=disabled")) as pair,
-    ):
-        gate = Gate(proxy, STEPS["index"], "to_server", skip=1)
-        words = ("--table", "item", "--target-table", f"{into}.item", "--mode", "recreate")
-        run = pair.start("copy", *pair.ends, *words, "--run-id", "faults")
-        gate.reached()
-        run.signal_all(SIGKILL)
-        run.ended(-SIGKILL)
-        gate.open()
-        # As if another run had appended a row in the meantime.
-        columns = [
-            name
-            for (name,) in rows(
-                target,
-                "SELECT column_name FROM"
-                " information_schema.columns WHERE table_schema = 'penstock' AND table_name = 'run'"
-                " ORDER BY ordinal_position",
-            )
-        ]
-        values = {"run_id": "'theirs'", "status": "'done'", "loads": f'\'["{into}", "item"]\''}
-        listed = ", ".join(values.get(name, f"`{name}`") for name in columns)
-        execute(
-            target,
-            f"INSERT INTO penstock.run SELECT {listed} FROM penstock.run WHERE run_id = 'faults'",
-            "INSERT INTO penstock.commit_record (run_id, partition_id, attempt, `rows`, bytes,"
-            " started_at, committed_at) SELECT 'theirs', partition_id, 1, 1, 1, started_at,"
-            " '2999-01-01' FROM penstock.commit_record WHERE run_id = 'faults'",
-        )
-        again = pair.resume()
-        again.ended(65)
-        assert "run theirs has loaded rows into" in again.errors
-    assert old_rows(target) == (3, 3)
-
-
 LINKED = (
     "CREATE TABLE child (id int PRIMARY KEY, i int, CONSTRAINT of_item FOREIGN KEY (i)"
     " REFERENCES item (id))",
@@ -335,6 +296,48 @@ def test_a_batch_killed_between_its_exchanges(ends: tuple[str, str]) -> None:
         assert rows(target, FOREIGN) == [("above",), ("of_item",)]
         assert old_rows(target) == (3, 0)
         execute(target, OLD)
+
+
+OTHER_RUN = (
+    "CREATE TEMPORARY TABLE mine SELECT * FROM penstock.run WHERE spec LIKE '%.item%'",
+    "CREATE TEMPORARY TABLE loaded SELECT * FROM penstock.commit_record"
+    " WHERE run_id IN (SELECT run_id FROM mine) LIMIT 1",
+    """UPDATE mine SET run_id = 'theirs', status = 'done', loads = '["{}", "item"]'""",
+    "UPDATE loaded SET run_id = 'theirs', committed_at = '2999-01-01'",
+    "INSERT INTO penstock.run SELECT * FROM mine",
+    "INSERT INTO penstock.commit_record SELECT * FROM loaded",
+)
+
+
+def test_rows_of_another_run_are_not_lost(ends: tuple[str, str]) -> None:
+    """The foreign key that leads to the table stays, too."""
+    source, target = ends
+    execute(source, *LINKED)
+    execute(target, LINKED[0])
+    into = target.rpartition("/")[2]
+    database = source.rpartition("/")[2]
+    with (
+        TcpProxy.of(target) as proxy,
+        closing(Pair(source, f"{proxy.url(target)}?ssl_mode=disabled")) as pair,
+    ):
+        gate = Gate(proxy, STEPS["index"], "to_server", skip=1)
+        words = (
+            *("copy-all", *pair.ends, "--tables", f"{database}.item", f"{database}.child"),
+            *("--target-schema", into, "--mode", "recreate", "--run-id", "nightly"),
+        )
+        run = pair.start(*words)
+        gate.reached()
+        run.signal_all(SIGKILL)
+        run.ended(-SIGKILL)
+        gate.open()
+        # As if another run had appended a row in the meantime.
+        execute(target, *(statement.replace("{}", into) for statement in OTHER_RUN))
+        again = pair.start(*words)
+        again.popen.wait(PATIENCE)
+        (error,) = (event.error for event in again.of(Finished) if event.error)
+        assert "run theirs has loaded rows into" in error["message"]
+    assert old_rows(target) == (3, 3)
+    assert rows(target, FOREIGN) == [("above",), ("of_item",)]
 
 
 def test_printed_statements_create_the_table_in_place(ends: tuple[str, str]) -> None:
