@@ -19,7 +19,7 @@ from penstock.backends.api.execution.attempt import (
 )
 from penstock.backends.api.execution.roll_forward import RollForwardHooks
 from penstock.errors import PenstockError
-from penstock.spec.modes import SWAP, Entry, Mode, mode_of
+from penstock.spec.modes import RECREATE, SWAP, Entry, Mode, mode_of
 
 from ..cli import run_cli
 from .copying import Pair
@@ -170,13 +170,13 @@ def _check_hooks(moments: Sequence[str], commits: str, mode: Mode) -> None:
                 assert (hook in called) == expected, hook
 
 
-@pytest.mark.parametrize("mode", [SWAP, MERGE], ids=["swap", "merge"])
+@pytest.mark.parametrize("mode", [SWAP, RECREATE, MERGE], ids=["swap", "recreate", "merge"])
 def test_a_supervisor_killed_at_each_call_of_the_control_store(
     dying: Pair, killing: Killing, mode: Mode
 ) -> None:
     """Mode `swap`, if supported, has steps before the first partition and after the last.
 
-    So does an upsert that merges all rows at the end.
+    So have `recreate` of an existing table, and an upsert that merges all rows at the end.
     """
     modes = dying.theirs.backend.target_capabilities.modes
     if mode is MERGE and MERGE not in modes:

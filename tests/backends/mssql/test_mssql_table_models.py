@@ -4,21 +4,27 @@ its catalog's answers. No server is needed.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.mssql.catalog.links import is_modelled, read_comments, read_foreign_keys
-from penstock.backends.mssql.catalog.native_parts import NativeIndex
+from penstock.backends.mssql.catalog.native_parts import NativeIndex, NativeParts
 from penstock.backends.mssql.catalog.table_model import indexes_of
 from penstock.backends.mssql.dialect import MSSQL
+from penstock.backends.mssql.load.exchange import with_temporary_names
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.definitions.rendering import Rendering
+from penstock.model.plans import SWAP_STEP, LoadPlan, Step
 from penstock.model.table_model import (
     ACTIONS,
     ColumnModel,
     Expression,
     ForeignKeyModel,
     Identity,
+    TableDefinition,
     TableModel,
 )
 from penstock.model.tables import NotCopied, TableRef
@@ -100,3 +106,36 @@ def test_the_statements_for_a_model() -> None:
         ("comments", "b: cut;\nhere"),
         (ACTIONS, "f: DEFERRABLE"),
     ]
+
+
+@pytest.mark.parametrize("babelfish", [False, True])
+def test_constraints_of_a_table_that_replaces_another(*, babelfish: bool) -> None:
+    """Their names are unique in a schema, so they get them with the exchange."""
+    session: Any = SimpleNamespace(connection=SimpleNamespace(babelfish=babelfish))
+    new = TableRef("dbo", "t~0123abcd")
+    key = NativeIndex("PK_t", "PRIMARY KEY", True, True, "CLUSTERED", ("a",), (), (), "", "")
+    create = (
+        'CREATE TABLE "dbo"."t~0123abcd" ("a" int CONSTRAINT "DF_a" DEFAULT ((1)) NOT NULL,'
+        ' CONSTRAINT "PK_t" PRIMARY KEY CLUSTERED ("a"))'
+    )
+    plan = LoadPlan(
+        new,
+        (
+            Step("create", "create", create),
+            Step(SWAP_STEP, "swap", 'DROP TABLE "dbo"."t"', after=True, rank=1, urgent=True),
+        ),
+    )
+    native = NativeParts({"a": "DF_a", "b": "DF_left_out"}, (), (key,))
+    definition = TableDefinition("mssql", TableModel(), native=native)
+    created, swap = with_temporary_names(session, plan, TABLE, definition).steps
+    if babelfish:
+        assert "CONSTRAINT" not in created.statement
+        assert swap.statement == plan.steps[1].statement
+        return
+    assert 'CONSTRAINT "DF_a~0123abcd" DEFAULT' in created.statement
+    assert 'CONSTRAINT "PK_t~0123abcd" PRIMARY KEY' in created.statement
+    assert swap.statement == (
+        'DROP TABLE "dbo"."t";\n'
+        "EXEC sp_rename N'[dbo].[DF_a~0123abcd]', N'DF_a', N'OBJECT';\n"
+        "EXEC sp_rename N'[dbo].[PK_t~0123abcd]', N'PK_t', N'OBJECT'"
+    )

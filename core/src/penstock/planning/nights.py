@@ -149,7 +149,9 @@ def with_watermark_step(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPl
         name: the watermark's name.
         with_swap: whether that transaction may be the one that swaps the table into place.
     """
-    if with_swap and any(step.id == SWAP_STEP for step in load.after):
+    last = max((step.rank for step in load.after), default=0)
+    # Steps that follow it may change the definition by which the table is recognized.
+    if with_swap and any(step.id == SWAP_STEP and step.rank == last for step in load.after):
         steps = [
             replace(step, name=f"{step.name}, and set watermark {name}", moves_watermark=True)
             if step.id == SWAP_STEP
@@ -157,7 +159,6 @@ def with_watermark_step(load: LoadPlan, name: str, *, with_swap: bool) -> LoadPl
             for step in load.steps
         ]
         return replace(load, steps=tuple(steps))
-    last = max((step.rank for step in load.after), default=0)
     what = f"set watermark {name}"
     step = Step(WATERMARK_STEP, what, "", after=True, rank=last + 1, moves_watermark=True)
     return replace(load, steps=(*load.steps, step))

@@ -10,6 +10,7 @@ from penstock.backends.mssql.capabilities import TARGET
 from penstock.backends.mssql.catalog.native_parts import NativeParts
 from penstock.backends.mssql.catalog.tables import DIALECT, IDENTITY, table_columns
 from penstock.backends.mssql.connection import connect
+from penstock.backends.mssql.load.exchange import with_temporary_names
 from penstock.backends.mssql.load.table_clone import column_text, free_name_clause, identity_steps
 from penstock.backends.mssql.load.tables import MssqlTables, text_type
 from penstock.backends.mssql.load_hooks import MssqlLoadHooks
@@ -79,6 +80,9 @@ class MssqlTarget(ServerTarget[MssqlSession]):
         identities = [column.name for column in columns if column.traits.get(IDENTITY)]
         if request.mode.table is Table.BESIDE and identities:
             plan = replace(plan, steps=(*plan.steps, *identity_steps(request, identities)))
+        recreates = request.mode.table is Table.RECREATED and plan.loads_beside
+        if request.definition is not None and recreates:
+            plan = with_temporary_names(self._session, plan, request.target, request.definition)
         notes = (f"loaded {note}" for note in self._session.connection.driver.notes)
         return replace(plan, warnings=(*plan.warnings, *notes))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 from penstock.backends.api.execution.control import RunRow
 from penstock.backends.api.execution.records import Kind, Row
@@ -23,9 +25,15 @@ from penstock.backends.mysql.load.batched_steps import (
 from penstock.backends.mysql.records import MySqlRecords
 from penstock.backends.sql.definitions.column_changes import is_applied
 from penstock.backends.sql.definitions.definition import SCHEMA
-from penstock.backends.sql.definitions.foreign_keys import RELINK, UNLINK, ForeignKeyChange
+from penstock.backends.sql.definitions.foreign_keys import (
+    REFER,
+    RELINK,
+    UNLINK,
+    ForeignKeyChange,
+)
 from penstock.backends.sql.definitions.index_changes import IndexChange
 from penstock.backends.sql.loads.load_plan import SWAP
+from penstock.backends.sql.loads.load_steps import table_before
 from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.night import DROP
 from penstock.backends.sql.server.load_hooks import ServerLoadHooks
@@ -95,10 +103,13 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
         return super().after_preparing(run, load)
 
     def do(self, run: RunRow, step: Step) -> None:
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.change is None:
+            if step.kind == UNLINK and step.after:
+                # What would refuse the exchange does so while the key is there.
+                LoadedTable(self.store, target).check_loaded_since(run.run_id)
             super().do(run, step)
             return
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.after:
             self.check_rows(run)
         # Readers of the table continue, and no session queues behind this for long.
@@ -116,7 +127,9 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
             remaining = indexes.remaining(read_indexes(session, table))
             self._alter(table, remaining.statement(session.dialect))
         elif (link := ForeignKeyChange.of(step)) is not None:
-            self._alter(link.table, step.statement)
+            # The table whose key is dropped late has readers.
+            with session.limited_lock_waits() if step.urgent else nullcontext():
+                self._alter(link.table, step.statement)
         elif step.after and step.instead is not None:
             self._alter(table, step.statement)
         else:
@@ -139,13 +152,17 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
         note_altered(self.store, [table])
 
     def after_step(self, run: RunRow, step: Step) -> None:
+        super().after_step(run, step)
         # The process that altered the table may have ended before it recorded that.
-        self._note_altered(run.plan.load.table)
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        self._note_altered(table_before(step, run.plan.load, target))
 
     def is_done(self, run: RunRow, step: Step) -> bool:
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.change is not None:
-            target = CopySpec.from_stored(run.spec, "", "").target_ref
             return self._is_changed(step.change, target)
+        if table_before(step, run.plan.load, target) != run.plan.load.table and self._is_apart(run):
+            return False  # what there is belongs to the old table
         if step.id == DROP:
             return creation_time(self.store.session, run.plan.load.table) is None
         if step.id == SCHEMA:
@@ -161,22 +178,46 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
         if (link := ForeignKeyChange.of(step)) is not None:
             exists = link.exists(self.store.session)
             if link.kind == RELINK:
-                return exists or self._is_recreated(run, link.table)
+                return exists or self._is_recreated_without(link, run)
             return exists != (link.kind == UNLINK)
-        if step.id != SWAP or creation_time(self.store.session, run.plan.load.table) is not None:
+        if step.id != SWAP or self._is_apart(run):
             return False
         # It has replaced the table; the process that did so may not have dropped the old one.
         old = self.store.session.table(old_table(run.plan.load.table))
         self.store.session.run(f"DROP TABLE IF EXISTS {old}")
         return True
 
-    def _is_recreated(self, run: RunRow, table: TableRef) -> bool:
-        """Whether a run has created another table since this run was planned."""
+    def _is_apart(self, run: RunRow) -> bool:
+        """Whether the table that a run builds beside the target's has not replaced it yet."""
+        return creation_time(self.store.session, run.plan.load.table) is not None
+
+    def _is_recreated_without(self, link: ForeignKeyChange, run: RunRow) -> bool:
+        """Whether another table has been created since this run was planned, without the key.
+
+        A run that has created the table makes its foreign keys itself.
+        """
+        if creation_time(self.store.session, link.table) is None:
+            return True
+        loads = {"loads": LoadedTable(self.store, link.table).id}
+        times = ("run_id", "spec", "prepared_at", "finished_at")
+        others = {
+            row["run_id"]: row
+            for row in self.store.read(Kind.RUN, loads, times)
+            if mode_of(row["spec"]).table is Table.RECREATED
+        }
+        if not others:
+            return False
         (row,) = self.store.read(Kind.RUN, {"run_id": run.run_id}, ("created_at",))
-        return creation_time(self.store.session, table) is None or any(
-            mode_of(other["spec"]).table is Table.RECREATED
-            and (other["prepared_at"] or "") > row["created_at"]
-            for other in self.store.read(
-                Kind.RUN, {"loads": LoadedTable(self.store, table).id}, ("spec", "prepared_at")
-            )
-        )
+        done = self.ledger.steps_done(list(others))
+
+        def has_created(run_id: str) -> bool:
+            """Whether it may have created the table since: before its end, if by an exchange."""
+            if SWAP not in done[run_id]:
+                return bool((others[run_id]["prepared_at"] or "") > row["created_at"])
+            finished_at = others[run_id]["finished_at"]
+            return finished_at is None or bool(finished_at > row["created_at"])
+
+        creating = list(filter(has_created, others))
+        # A key that was made before will not be made again.
+        made = replace(link, kind=REFER).id
+        return bool(creating) and not any(made in done[run_id] for run_id in creating)

@@ -11,11 +11,13 @@ from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.definitions.foreign_keys import ForeignKeyChange
 from penstock.backends.sql.loads.load_plan import SWAP
+from penstock.backends.sql.loads.load_steps import table_before
 from penstock.backends.sql.server.load_hooks import ServerLoadHooks
 from penstock.backends.sql.session import keeping
 from penstock.errors import TargetChanged
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
+from penstock.spec.copy_spec import CopySpec
 
 
 class SnowflakeLoadHooks(ServerLoadHooks[SnowflakeRecords]):
@@ -32,6 +34,9 @@ class SnowflakeLoadHooks(ServerLoadHooks[SnowflakeRecords]):
 
     def is_done(self, run: RunRow, step: Step) -> bool:
         session, table = self.store.session, run.plan.load.table
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        if table_before(step, run.plan.load, target) != table and table in read_relations(session):
+            return False  # what there is belongs to the old table
         if step.id == SCHEMA:
             return bool(
                 session.fetch(

@@ -23,7 +23,7 @@ from penstock.backends.shared.values.arrow import value_kinds
 from penstock.backends.sql.catalog.catalog_facts import TableQuery
 from penstock.backends.sql.catalog.relations import check_is_table
 from penstock.backends.sql.definitions.definition import TableExtras, listed_columns
-from penstock.backends.sql.definitions.rendering import Rendered
+from penstock.backends.sql.definitions.rendering import Rendered, with_final_name
 from penstock.backends.sql.loads.load_plan import TargetTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
@@ -84,11 +84,18 @@ class DuckTables(TargetTables):
         return reasons
 
     def rendered_extras(
-        self, session: Session, request: LoadRequest, keys: TableExtras, rendered: Rendered
+        self,
+        session: Session,
+        request: LoadRequest,
+        extras: TableExtras,
+        rendered: Rendered,
+        loaded: TableRef,
     ) -> TableExtras:
-        extras = super().rendered_extras(session, request, keys, rendered)
+        # A table with indexes cannot be renamed, and sequences are named after their table.
+        parts = super().rendered_extras(session, request, extras, rendered, loaded)
         numbering = numbering_steps(session.dialect, request, rendered.sequences)
-        return replace(extras, after=(*numbering, *extras.after))
+        indexes = (with_final_name(step, loaded, request.target) for step in parts.after)
+        return replace(parts, after=(), late=(*numbering, *indexes, *parts.late))
 
     def advance_steps(self, session: Session, request: LoadRequest) -> Sequence[Step]:
         return tuple(advance_steps(session, request))

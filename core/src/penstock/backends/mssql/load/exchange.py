@@ -1,8 +1,11 @@
-"""Mode `swap`: a table like the target's, and the statements for after the exchange."""
+"""Tables that replace others: their names until the exchange, and statements for after it."""
 
 from __future__ import annotations
 
-from penstock.backends.mssql.catalog.native_parts import DISABLED
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.backends.mssql.catalog.native_parts import DISABLED, NativeParts
 from penstock.backends.mssql.catalog.table_model import read_parts
 from penstock.backends.mssql.dialect import MSSQL
 from penstock.backends.mssql.load.table_clone import (
@@ -18,6 +21,8 @@ from penstock.backends.mssql.load.table_clone import (
 )
 from penstock.backends.mssql.session import MssqlSession
 from penstock.errors import PlanningError
+from penstock.model.plans import SWAP_STEP, LoadPlan
+from penstock.model.table_model import TableDefinition
 from penstock.model.tables import TableRef
 
 
@@ -49,13 +54,12 @@ def like_statements(
                 "cannot be recreated; drop it, or use --mode truncate or replace, which keep the "
                 "table"
             )
-    suffix = new_table.name[len(table.name) :]
     names: dict[str, str] = {}
 
     def temporary_name_clause(name: str) -> str:
         if not name:
             return ""
-        names[name] = name[: LONGEST_NAME - len(suffix)] + suffix
+        names[name] = _temporary_name(name, new_table)
         return constraint_clause(names[name])
 
     # Babelfish cannot rename constraints.
@@ -76,11 +80,61 @@ def like_statements(
     ]
     disabled = [index.name for index in native.indexes if index.obstacle]
     create += [MSSQL.drop_indexes_statement(new_table, disabled)] if disabled else []
-    after = [MSSQL.rename_statement(TableRef(table.schema, new), old) for old, new in names.items()]
+    after = _renaming(table, names)
     for check in off:
         named_check = check if check.name else with_name(check, table)
         after.append(check_statement(named_check, table, constraint_clause))
     return ";\n".join(create), [*after, *_grants(session, table), *_comments(session, table)]
+
+
+def _temporary_name(name: str, new_table: TableRef) -> str:
+    suffix = f"~{new_table.name.rpartition('~')[2]}"
+    return name[: LONGEST_NAME - len(suffix)] + suffix
+
+
+def _renaming(table: TableRef, names: Mapping[str, str]) -> list[str]:
+    """Return the statements that give constraints their final names.
+
+    Args:
+        table: the table.
+        names: the temporary names, by final name.
+    """
+    schema = table.schema
+    return [MSSQL.rename_statement(TableRef(schema, new), old) for old, new in names.items()]
+
+
+def with_temporary_names(
+    session: MssqlSession, plan: LoadPlan, target: TableRef, definition: TableDefinition
+) -> LoadPlan:
+    """Return the plan of a table that replaces another, whose constraints are renamed with it.
+
+    Args:
+        session: a session with the target.
+        plan: the plan, with the final names in the statement that creates the table.
+        target: the table that is replaced.
+        definition: the definition of the source's table, with the names of constraints.
+    """
+    native = definition.native
+    if not isinstance(native, NativeParts):
+        return plan  # the server names them
+    called = {check.name for check in definition.model.checks} | set(native.defaults.values())
+    called |= {index.name for index in native.indexes}
+    (create,) = (step for step in plan.before if step.id == "create")
+    statement, names = create.statement, {}
+    for name in sorted(filter(None, called)):
+        clause = constraint_clause(name)
+        if clause not in statement:
+            continue
+        if session.connection.babelfish:
+            statement = statement.replace(clause, "")
+            continue
+        names[name] = _temporary_name(name, plan.table)
+        statement = statement.replace(clause, constraint_clause(names[name]))
+    renaming = _renaming(target, names)
+    (swap,) = (step for step in plan.after if step.id == SWAP_STEP)
+    changed = {create.id: statement, swap.id: ";\n".join([swap.statement, *renaming])}
+    steps = (replace(step, statement=changed.get(step.id, step.statement)) for step in plan.steps)
+    return replace(plan, steps=tuple(steps))
 
 
 def _grants(session: MssqlSession, table: TableRef) -> list[str]:

@@ -103,10 +103,20 @@ class _Part:
     is_check: bool = False
     unique: tuple[str, ...] = ()
     """The columns of a key or unique index."""
+    index: NativeIndex | None = None
+    """The index that the statement creates."""
+
+    def statement(self, table: TableRef) -> str:
+        """Return the statement, for a table of another name."""
+        return self.text if self.index is None else index_statement(self.index, table)
 
 
 def clone_parts(
-    session: MssqlSession, request: LoadRequest, native: NativeParts, columns: Sequence[Column]
+    session: MssqlSession,
+    request: LoadRequest,
+    native: NativeParts,
+    columns: Sequence[Column],
+    loaded: TableRef,
 ) -> TableExtras:
     """Return the parts of a table like another one.
 
@@ -115,6 +125,7 @@ def clone_parts(
         request: the load.
         native: the parts of the source's table.
         columns: the columns of the target's table.
+        loaded: the new table: the target's, or one that will replace it.
     """
     assert request.definition is not None
     model, table = request.definition.model, request.target
@@ -144,10 +155,13 @@ def clone_parts(
         # Not all rows meet them.
         omitted += [replace(part.omitted, remedy=f"{part.text};") for part in late if part.is_check]
         late = []
-    steps = [
-        Step(f"make {rank}", f"create {part.omitted.name} of {table}", part.text, True, rank)
-        for rank, part in enumerate(late)
-    ]
+    steps: list[Step] = []
+    checks: list[Step] = []
+    for rank, part in enumerate(late):
+        # The name of a check is unique in a schema, so it waits for the table's final name.
+        on, into = (table, checks) if part.is_check else (loaded, steps)
+        name = f"create {part.omitted.name} of {on}"
+        into.append(Step(f"make {rank}", name, part.statement(on), True, rank))
     identities = [column.name for column in model.columns if column.identity is not None]
     return TableExtras(
         tuple(part.text for part in accepted if not part.is_late),
@@ -158,6 +172,7 @@ def clone_parts(
             if any(set(part.unique) == set(key.columns) for part in accepted)
         ),
         after=(*steps, *identity_steps(request, identities)),
+        late=tuple(checks),
         omitted=tuple(replace(item, table=str(table)) for item in omitted),
         warnings=tuple(
             f"{part.text} will not be created: {refused[part.trial_text]}"
@@ -202,7 +217,7 @@ def _parts(
             text = index_statement(index, table)
             omitted = NotCopied("indexes", index.name, f"{text};")
             trial_text, unique = index_statement(index, rehearsal), index.keys * index.unique
-            yield _Part(omitted, text, trial_text, is_late=True, unique=unique)
+            yield _Part(omitted, text, trial_text, is_late=True, unique=unique, index=index)
 
 
 def constraint_clause(name: str) -> str:

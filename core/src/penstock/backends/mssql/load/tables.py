@@ -19,6 +19,7 @@ from penstock.backends.mssql.load.table_clone import clone_parts, identity_steps
 from penstock.backends.mssql.session import MssqlSession
 from penstock.backends.sql.catalog.relations import check_is_table
 from penstock.backends.sql.definitions.definition import TableExtras
+from penstock.backends.sql.definitions.rendering import with_final_name
 from penstock.backends.sql.server.target import ServerTables
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
@@ -57,19 +58,21 @@ class MssqlTables(ServerTables):
     unique_keys = staticmethod(unique_keys)  # type: ignore[assignment] # of its own sessions
 
     def extras(
-        self, session: Session, request: LoadRequest, columns: Sequence[Column]
+        self, session: Session, request: LoadRequest, columns: Sequence[Column], loaded: TableRef
     ) -> TableExtras:
         assert isinstance(session, MssqlSession)
         assert request.definition is not None
         native = request.definition.native
         unmodelled: tuple[NotCopied, ...] = ()
         if isinstance(native, NativeParts):
-            extras = clone_parts(session, request, native, columns)
+            extras = clone_parts(session, request, native, columns, loaded)
             unmodelled = request.definition.omitted
         else:
             definition = _keys_of_values(request.definition, columns)
             request = replace(request, definition=definition)
-            extras = super().extras(session, request, columns)
+            extras = super().extras(session, request, columns, loaded)
+            if loaded != request.target:
+                extras = _with_late_checks(extras, loaded, request.target)
             identities = [name for name, text in extras.columns.items() if "IDENTITY" in text]
             extras = replace(extras, after=(*extras.after, *identity_steps(request, identities)))
         dropped = [replace(item, dropped=True) for item in attached(session, request.target)]
@@ -152,6 +155,14 @@ class MssqlTables(ServerTables):
                 f"{option}: {table} would lose {listed}; drop what you do not need, or use --mode "
                 "truncate or replace, which keep the table"
             )
+
+
+def _with_late_checks(extras: TableExtras, loaded: TableRef, table: TableRef) -> TableExtras:
+    """Return the parts, with checks after the exchange: their names are unique in a schema."""
+    checks = [step for step in extras.after if step.id.startswith("check ")]
+    after = (step for step in extras.after if step not in checks)
+    late = (with_final_name(step, loaded, table) for step in checks)
+    return replace(extras, after=tuple(after), late=(*late, *extras.late))
 
 
 def _keys_of_values(definition: TableDefinition, columns: Sequence[Column]) -> TableDefinition:

@@ -1,4 +1,4 @@
-"""Rehearsals on temporary tables, which show what the server rejects before anything is dropped."""
+"""Rehearsals on temporary tables, which show a plan what the server rejects."""
 
 from __future__ import annotations
 

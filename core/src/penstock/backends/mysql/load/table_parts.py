@@ -1,4 +1,4 @@
-"""The parts of a table other than its columns, tried before anything is dropped.
+"""The parts of a table other than its columns, tried on temporary tables.
 
 For a source of the same flavor they are in its own text, otherwise as far as the server supports
 them.
@@ -51,14 +51,18 @@ _NEXT = re.compile(r"nextval\(", re.IGNORECASE)
 _CHANGES = re.compile(r" ON (?:UPDATE|DELETE) (?:CASCADE|SET NULL|SET DEFAULT)")
 # Not supported for temporary tables.
 _UNTRIED = ("FULLTEXT", "SPATIAL")
-Renders = Callable[[Session, LoadRequest, TableExtras, Rendered], TableExtras]
+Renders = Callable[[Session, LoadRequest, TableExtras, Rendered, TableRef], TableExtras]
 
 
 # Same flavor
 
 
 def clone_parts(
-    session: MySqlSession, request: LoadRequest, columns: Sequence[Column], render: Renders
+    session: MySqlSession,
+    request: LoadRequest,
+    columns: Sequence[Column],
+    loaded: TableRef,
+    render: Renders,
 ) -> TableExtras:
     """Return the parts of a table of the same flavor.
 
@@ -66,6 +70,7 @@ def clone_parts(
         session: a session on the target.
         request: the request, with the source's definition.
         columns: the columns of the target's table.
+        loaded: the new table: the target's, or one that will replace it.
         render: renders what the server accepts.
     """
     definition, table = request.definition, request.target
@@ -93,7 +98,7 @@ def clone_parts(
             if not any(map(begins.search, leading)):
                 now += [each for each in rendered.indexes if begins.match(each.text)][:1]
     parts = TableExtras(tuple(accepted), keys=tuple(accepted.values()))
-    return _complete(session, request, parts, rendered, render, now)
+    return _complete(session, request, parts, rendered, loaded, render, now)
 
 
 def rehearse_clones(session: MySqlSession, definitions: Sequence[TableDefinition]) -> None:
@@ -230,6 +235,7 @@ def foreign_parts(
     request: LoadRequest,
     key_parts: TableExtras,
     rendered: Rendered,
+    loaded: TableRef,
     render: Renders,
 ) -> TableExtras:
     """Return the parts of another system's table; see `TargetTables.rendered_extras`.
@@ -239,6 +245,7 @@ def foreign_parts(
         request: the request, with the source's definition.
         key_parts: the keys alone.
         rendered: the parts in the target's dialect, changed in place.
+        loaded: the new table: the target's, or one that will replace it.
         render: renders what the server accepts.
     """
     dialect = session.dialect
@@ -259,9 +266,8 @@ def foreign_parts(
     rendered.warnings += _warnings(refused)
     _leave(rendered, [clauses[text] for text in refused])
     now = [] if request.mode.table is not Table.TARGET else list(rendered.indexes)
-    return _complete(
-        session, request, replace(key_parts, constraints=tuple(keys)), rendered, render, now
-    )
+    key_parts = replace(key_parts, constraints=tuple(keys))
+    return _complete(session, request, key_parts, rendered, loaded, render, now)
 
 
 def _leave_columns(
@@ -347,6 +353,7 @@ def _complete(
     request: LoadRequest,
     key_parts: TableExtras,
     rendered: Rendered,
+    loaded: TableRef,
     render: Renders,
     now: Sequence[Clause],
 ) -> TableExtras:
@@ -357,39 +364,61 @@ def _complete(
         request: the request, with the source's definition.
         key_parts: the keys.
         rendered: the parts that the server accepts; its indexes are emptied.
+        loaded: the new table: the target's, or one that will replace it.
         render: renders what the server accepts.
         now: the indexes created with the table.
     """
-    table = request.target
-    _name_constraints(session, table, rendered)
+    _name_constraints(session, request.target, rendered, loaded)
     later = {each.name: _index(session, each) for each in rendered.indexes if each not in now}
     rendered.indexes.clear()
     keys = (*key_parts.constraints, *(_index(session, each) for each in now))
-    extras = render(session, request, replace(key_parts, constraints=keys), rendered)
+    key_parts = replace(key_parts, constraints=keys)
+    extras = render(session, request, key_parts, rendered, loaded)
     if not later:
         return extras
-    step = IndexChange(table, later, creates=True, exact=False).step(session.dialect)
+    step = IndexChange(loaded, later, creates=True, exact=False).step(session.dialect)
     return replace(extras, after=(step, *extras.after))
 
 
-def _name_constraints(session: MySqlSession, table: TableRef, rendered: Rendered) -> None:
+def _name_constraints(
+    session: MySqlSession, table: TableRef, rendered: Rendered, loaded: TableRef
+) -> None:
     """Give names to checks and foreign keys that are unique in their database."""
     if not (rendered.checks or rendered.foreign_keys):
         return
-    names = _taken_names(session, table)
+    constraints = _constraint_names(session, table)
+    names = {name for table_name, name in constraints if table_name != table.name}
+    replaced: set[str] = set()
+    if loaded != table and not session.connection.is_mariadb:
+        replaced = {name for table_name, name in constraints if table_name == table.name}
 
     def free(name: str) -> str:
         return name if name not in names else f"{table.name}_{name}"[:LONGEST_NAME]
 
     for number, check in enumerate(rendered.checks):
-        inline = f"CONSTRAINT {session.dialect.ident(free(check.name))} {check.text}"
-        rendered.checks[number] = replace(check, name=free(check.name), inline=inline)
+        name = temporary_name = free(check.name)
+        beginning, ending = f"{table.name}_chk_", f"{loaded.name}_chk_"
+        if replaced & {name, beginning + name}:
+            # MySQL cannot rename a check, except that a name with this beginning follows its table.
+            part = name.removeprefix(beginning)
+            if len(max(beginning, ending, key=len) + part) > LONGEST_NAME:
+                part = str(number + 1)
+            if len(max(beginning, ending, key=len) + part) > LONGEST_NAME:
+                beginning, ending, part = "", "", f"{loaded.name[-8:]}_{name}"[:LONGEST_NAME]
+            name, temporary_name = beginning + part, ending + part
+        if name != free(check.name):
+            rendered.warnings.append(
+                f"check {check.name} is named {name}: while {table} exists, another table in its "
+                "database cannot have the same name of a check"
+            )
+        inline = f"CONSTRAINT {session.dialect.ident(temporary_name)} {check.text}"
+        rendered.checks[number] = replace(check, name=name, inline=inline)
     for number, key in enumerate(rendered.foreign_keys):
         rendered.foreign_keys[number] = replace(key, name=free(key.name))
 
 
-def _taken_names(session: MySqlSession, table: TableRef) -> set[str]:
-    """Return the names of other tables' constraints, which are unique in a database."""
+def _constraint_names(session: MySqlSession, table: TableRef) -> list[tuple[str, str]]:
+    """Return the tables and names of a database's constraints, which are unique in it."""
 
     def ask() -> list[tuple[str, str]]:
         return session.fetch(
@@ -399,5 +428,4 @@ def _taken_names(session: MySqlSession, table: TableRef) -> set[str]:
             [table.schema],
         )
 
-    constraints = session.cached(("constraints", table.schema), ask)
-    return {name for table_name, name in constraints if table_name != table.name}
+    return session.cached(("constraints", table.schema), ask)

@@ -191,17 +191,17 @@ class MySqlTables(TargetTables):
             return session.connection.own_key()
 
     def extras(
-        self, session: Session, request: LoadRequest, columns: Sequence[Column]
+        self, session: Session, request: LoadRequest, columns: Sequence[Column], loaded: TableRef
     ) -> TableExtras:
         assert isinstance(session, MySqlSession)
         assert request.definition is not None
         is_native = self.is_native(session, request.definition)
         if is_native:
             charset = request.definition.model.options
-            parts = clone_parts(session, request, columns, super().rendered_extras)
+            parts = clone_parts(session, request, columns, loaded, super().rendered_extras)
         else:
             charset = _any_text(session, request.target)
-            parts = super().extras(session, request, columns)
+            parts = super().extras(session, request, columns, loaded)
             if request.definition.dialect == DIALECT:
                 omitted = omitted_of_flavour(session, request, parts.omitted, columns)
                 parts = replace(parts, omitted=tuple(omitted))
@@ -239,10 +239,15 @@ class MySqlTables(TargetTables):
         return definition.flavour == flavour_of(session)
 
     def rendered_extras(
-        self, session: Session, request: LoadRequest, extras: TableExtras, rendered: Rendered
+        self,
+        session: Session,
+        request: LoadRequest,
+        extras: TableExtras,
+        rendered: Rendered,
+        loaded: TableRef,
     ) -> TableExtras:
         assert isinstance(session, MySqlSession)
-        return foreign_parts(session, request, extras, rendered, super().rendered_extras)
+        return foreign_parts(session, request, extras, rendered, loaded, super().rendered_extras)
 
     def refused_keys(
         self,

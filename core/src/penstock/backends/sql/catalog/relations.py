@@ -123,6 +123,13 @@ def missing_table_error(
     return PlanningError(f"{side}: expected table {table}, found no such table{hint}")
 
 
-def replacement_table(run_id: str, table: TableRef) -> TableRef:
-    """Return the name of a table that a run builds in the same schema to replace another."""
-    return TableRef(table.schema, f"{table.name}~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}")
+def replacement_table(run_id: str, table: TableRef, longest_name: int = 128) -> TableRef:
+    """Return the name of a table that a run builds in the same schema to replace another.
+
+    Args:
+        run_id: the id of the run.
+        table: the table to replace.
+        longest_name: the maximum length of a name; four characters are left for an ending.
+    """
+    ending = f"~{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+    return TableRef(table.schema, table.name[: longest_name - len(ending) - 4] + ending)

@@ -41,6 +41,9 @@ class TableExtras:
     options: str = ""
     """What follows the columns and constraints in CREATE TABLE."""
     after: tuple[Step, ...] = ()
+    """As in `LoadPlan`: what needs no name that the table it replaces has."""
+    late: tuple[Step, ...] = ()
+    """Steps after those: what needs such a name, or the table's own final one."""
     links: tuple[Step, ...] = ()
     """As in `LoadPlan`."""
     omitted: tuple[NotCopied, ...] = ()
@@ -164,6 +167,7 @@ def create_steps(
     extras: TableExtras,
     *,
     fresh: bool,
+    beside: TableRef | None = None,
 ) -> list[Step]:
     """Return the steps that create a table.
 
@@ -173,6 +177,7 @@ def create_steps(
         columns: the columns.
         extras: the keys and options of the new table.
         fresh: first drop a table of the same name; otherwise keep it.
+        beside: the existing table that it will replace.
     """
     name = dialect.table(table)
     body = ", ".join([*listed_columns(dialect, columns, extras.columns), *extras.constraints])
@@ -185,4 +190,5 @@ def create_steps(
     if not fresh:
         return [*schemas, make_step(table, [create, *extras.complete], columns)]
     script = ";\n".join([f"DROP TABLE IF EXISTS {name}", create, *extras.complete])
-    return [*schemas, Step("create", f"create {table}", script)]
+    name = f"create {table} beside {beside}" if beside else f"create {table}"
+    return [*schemas, Step("create", name, script)]

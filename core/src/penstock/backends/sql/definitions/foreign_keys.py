@@ -36,6 +36,11 @@ class ForeignKeyChange:
         schema, table, name = json.loads(step.done)
         return cls(TableRef(schema, table), name, kind=step.kind)
 
+    @property
+    def id(self) -> str:
+        """The id of its step."""
+        return f"{self.kind} {self.table} {self.name}"
+
     def step(self, dialect: CatalogDialect) -> Step:
         """Return the step that creates the key.
 
@@ -44,7 +49,7 @@ class ForeignKeyChange:
         drops = self.kind == UNLINK
         what = {REFER: "add", UNLINK: "drop", RELINK: "restore"}[self.kind]
         return Step(
-            f"{self.kind} {self.table} {self.name}",
+            self.id,
             f"{what} foreign key {self.name} of {self.table}",
             dialect.drop_foreign_key_statement(self.table, self.name)
             if drops

@@ -68,6 +68,8 @@ class Clause:
     """For an index: `UNIQUE`, `FULLTEXT`, `SPATIAL`; empty for any other."""
     inline: str = ""
     """The check as part of CREATE TABLE."""
+    statement: str = ""
+    """Creates it on the table that is loaded, which may have another name than the target's."""
 
     def step(self, kind: str, table: TableRef, rank: int) -> Step:
         """Return the step that creates it after the load.
@@ -79,9 +81,8 @@ class Clause:
             table: the table.
             rank: the place among the steps after the load.
         """
-        statement = self.omitted.remedy.removesuffix(";")
         what = f"create {kind} {self.name} of {table}"
-        return Step(f"{kind} {self.name}", what, statement, True, rank, instead=self.omitted)
+        return Step(f"{kind} {self.name}", what, self.statement, True, rank, instead=self.omitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class Rendering:
     Args:
         dialect: the target's dialect.
         source: the table described by the model.
-        table: the table to create.
+        table: the table to create, by its final name.
         kinds: what its columns hold, see `expressions`; nothing is created for columns not listed.
         siblings: the tables copied in the same batch.
         unindexed: columns that no index may contain.
@@ -147,6 +148,7 @@ class Rendering:
         missing_columns: columns that such text may refer to and the table lacks.
         taken_names: whether an index cannot have a name, in databases where it shares the names of
             a schema with tables.
+        loaded: the table that is loaded, if it is built beside the one it replaces.
     """
 
     dialect: Dialect
@@ -163,6 +165,7 @@ class Rendering:
     same_dialect: bool = False
     missing_columns: Collection[str] = ()
     taken_names: Callable[[str], bool] = field(default=lambda _: False)
+    loaded: TableRef | None = None
 
     def of(self, model: TableModel) -> Rendered:
         return replace(self, kinds=_visible_kinds(self.kinds, model))._of(model)
@@ -283,7 +286,7 @@ class Rendering:
     def _comment(self, column: str, text: str, omitted: NotCopied, rendered: Rendered) -> None:
         """Add a comment on a column; without a column, on the table."""
         option = "" if column else self.dialect.table_comment_option(text)
-        statement = self.dialect.comment_statement(self.table, column, text)
+        statement = self.dialect.comment_statement(self.loaded or self.table, column, text)
         if option:
             rendered.options.append(option)
         elif statement:
@@ -314,7 +317,8 @@ class Rendering:
         tested = text if self.same_dialect else self.dialect.test(text)
         clause_text = f"CHECK ({tested})" + " NOT ENFORCED" * (not check.enforced)
         inline = f"CONSTRAINT {self.dialect.ident(called)} {clause_text}"
-        clause = Clause(called or text, clause_text, omitted, inline=inline)
+        statement = self.dialect.check_statement(self.loaded or self.table, called, text)
+        clause = Clause(called or text, clause_text, omitted, inline=inline, statement=statement)
         risky = self.at_once and not self.same_dialect
         if risky or self.bare or not self.dialect.has_checks:
             rendered.omitted.append(clause.omitted)
@@ -335,10 +339,19 @@ class Rendering:
         omitted, dialect = omitted_index(index), self.dialect
         called = self._free_name(self._accepted_name(index.name, "", rendered), rendered)
         kind = "UNIQUE" if index.unique else dialect.index_kinds.get(index.method, "")
-        remedy = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON {self._table_name}"
+        create = f"CREATE {f'{kind} INDEX'.lstrip()} {dialect.ident(called)} ON"
+        remedy = f"{create} {self._table_name}"
+        statement = f"{create} {dialect.table(self.loaded or self.table)}"
         if self.same_dialect:
             omitted = self._with(omitted, f"{remedy} {index.text}" * dialect.has_indexes)
-            clause = Clause(called, index.text, omitted, index.columns, kind)
+            clause = Clause(
+                called,
+                index.text,
+                omitted,
+                index.columns,
+                kind,
+                statement=f"{statement} {index.text}",
+            )
             if dialect.has_indexes and self._holds(index.text):
                 rendered.indexes.append(clause)
             else:
@@ -364,7 +377,7 @@ class Rendering:
         if test is not None:
             text += f" WHERE {test}"
         omitted = self._with(omitted, f"{remedy} {text}")
-        clause = Clause(called, text, omitted, index.columns, kind)
+        clause = Clause(called, text, omitted, index.columns, kind, statement=f"{statement} {text}")
         kept_out = set(self.unindexed) & set(index.columns)
         risky = any(self.kinds[each] not in _SHORT for each in index.columns) or index.unique
         # Texts may be equal in their beginnings only.
@@ -582,6 +595,19 @@ def steps_of(
     ]
     for rank, (kind, clause) in enumerate(clauses, first):
         yield clause.step(kind, table, rank)
+
+
+def with_final_name(step: Step, loaded: TableRef, table: TableRef) -> Step:
+    """Return a step of `steps_of` for when the loaded table has its final name.
+
+    Args:
+        step: the step.
+        loaded: the name of the table until then.
+        table: its final name.
+    """
+    assert step.instead is not None, "each can be left out"
+    statement = step.instead.remedy.removesuffix(";")
+    return replace(step, name=step.name.replace(str(loaded), str(table)), statement=statement)
 
 
 def _comment(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
+from penstock.backends.shared.exchange import ROOM_FOR_BOTH
 from penstock.backends.sql.catalog.relations import (
     check_is_table,
     read_relations,
@@ -29,6 +30,7 @@ from penstock.backends.sql.definitions.rendering import (
     computed_columns,
     steps_of,
 )
+from penstock.backends.sql.dialect import CatalogDialect
 from penstock.backends.sql.session import Session
 from penstock.errors import PlanningError
 from penstock.model.plans import SWAP_STEP, LoadPlan, Step
@@ -83,7 +85,7 @@ class TargetTables:
         return
 
     def extras(
-        self, session: Session, request: LoadRequest, columns: Sequence[Column]
+        self, session: Session, request: LoadRequest, columns: Sequence[Column], loaded: TableRef
     ) -> TableExtras:
         """Return the parts of the new table besides its columns.
 
@@ -91,6 +93,7 @@ class TargetTables:
             session: the session with the database.
             request: a request with a definition.
             columns: the columns it is created with.
+            loaded: the new table: the target's, or one that will replace it.
         """
         definition = request.definition
         assert definition is not None
@@ -131,8 +134,9 @@ class TargetTables:
             computed={column.name: texts[column.name] for column in columns if column.generated},
             at_once=request.mode.table is Table.TARGET,
             bare=not whole,
+            loaded=loaded,
         )
-        return self.rendered_extras(session, request, extras, rendering.of(model))
+        return self.rendered_extras(session, request, extras, rendering.of(model), loaded)
 
     def planned_columns(
         self, definition: TableDefinition, columns: Sequence[Column], specified: Collection[str]
@@ -151,7 +155,12 @@ class TargetTables:
         return definition.dialect == self.definitions
 
     def rendered_extras(
-        self, session: Session, request: LoadRequest, extras: TableExtras, rendered: Rendered
+        self,
+        session: Session,
+        request: LoadRequest,
+        extras: TableExtras,
+        rendered: Rendered,
+        loaded: TableRef,
     ) -> TableExtras:
         """Return the parts of another system's table that are created, with its keys.
 
@@ -160,9 +169,10 @@ class TargetTables:
             request: the request for the load.
             extras: the keys alone.
             rendered: the source's table in the target's dialect.
+            loaded: as in `extras`.
         """
         dialect, table = session.dialect, request.target
-        steps = tuple(steps_of(rendered, table, with_table=dialect.checks_with_table))
+        steps = tuple(steps_of(rendered, loaded, with_table=dialect.checks_with_table))
         with_table = [each.inline for each in rendered.checks if dialect.checks_with_table]
         own_links: list[Step] = []
         links: list[Step] = []
@@ -179,7 +189,8 @@ class TargetTables:
             extras,
             constraints=(*extras.constraints, *with_table),
             complete=tuple(now),
-            after=(*steps, *own_links),
+            after=steps,
+            late=tuple(own_links),
             links=tuple(links),
             columns=rendered.columns,
             options=" ".join(rendered.options),
@@ -318,29 +329,37 @@ def plan_load(
     links: Sequence[Step] = ()
     steps: list[Step] = []
     table = request.target
-    if request.mode.table is Table.BESIDE:
-        table = replacement_table(request.run_id, request.target)
+    # A table that does not exist is created in place: renaming many takes time.
+    recreates = request.mode.table is Table.RECREATED and target_exists
+    replaces = recreates and not request.siblings.in_place
+    if replaces or request.mode.table is Table.BESIDE:
+        table = replacement_table(request.run_id, request.target, dialect.longest_name)
     if request.definition is not None:
         if request.mode.table is Table.TARGET:
             check_no_changes(request)
         recreated = request.siblings.recreated
-        if request.mode.table is Table.RECREATED and target_exists:
+        if recreates:
             tables.check_replaceable(session, request.target, "--mode recreate", recreated)
-        extras = tables.extras(session, request, columns)
+        if replaces:
+            warnings.append(ROOM_FOR_BOTH.format(table=request.target))
+        extras = tables.extras(session, request, columns, table)
         if request.deletes.column:
             mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
             extras = replace(extras, constraints=(mark, *extras.constraints))
         warnings += extras.warnings
         unlinked, links = tables.unlink_steps(session, request.target, recreated)
-        steps += unlinked
-        steps += create_steps(
+        created = create_steps(
             dialect,
             table,
             columns,
             extras,
             fresh=request.mode.table is not Table.TARGET,
+            beside=request.target if replaces else None,
         )
-        steps += extras.after
+        if replaces:
+            steps += [*created, *_replacing(dialect, request.target, table, extras, unlinked)]
+        else:
+            steps += [*unlinked, *created, *extras.after, *extras.late]
     else:
         if request.changes:
             steps += changed_columns(request)
@@ -372,6 +391,36 @@ def plan_load(
         links=(*extras.links, *links),
         schema=schema,
     )
+
+
+def _replacing(
+    dialect: CatalogDialect,
+    ref: TableRef,
+    new: TableRef,
+    extras: TableExtras,
+    unlinked: Sequence[Step],
+) -> list[Step]:
+    """Return the steps that complete a table and put it in the place of an existing one.
+
+    The old table keeps everything until it is replaced, also foreign keys that lead to it.
+    """
+    steps = list(extras.after)
+    for step in unlinked:
+        steps.append(replace(step, after=True, rank=_next_rank(steps), urgent=True))
+    exchange = dialect.exchange_statements(ref, new)
+    steps.append(_swap_step(ref, new, exchange, _next_rank(steps)))
+    first = min((step.rank for step in extras.late), default=0)
+    shift = _next_rank(steps) - first
+    return [*steps, *(replace(step, rank=step.rank + shift) for step in extras.late)]
+
+
+def _next_rank(steps: Sequence[Step]) -> int:
+    return max((step.rank + 1 for step in steps), default=0)
+
+
+def _swap_step(ref: TableRef, new: TableRef, statements: Sequence[str], rank: int) -> Step:
+    script = ";\n".join(statements)
+    return Step(SWAP, f"swap {new} for {ref}", script, after=True, rank=rank, urgent=True)
 
 
 def changed_columns(request: LoadRequest) -> list[Step]:
@@ -423,6 +472,4 @@ def _swap(
         if deferred:
             steps.append(change.step(dialect))
         statements = [*dialect.exchange_statements(ref, new), *after]
-    exchange = ";\n".join(statements)
-    steps.append(Step(SWAP, f"swap {new} for {ref}", exchange, after=True, rank=1, urgent=True))
-    return steps
+    return [*steps, _swap_step(ref, new, statements, 1)]

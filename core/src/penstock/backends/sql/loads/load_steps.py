@@ -8,7 +8,8 @@ from penstock.backends.api.execution.control import RunRow
 from penstock.backends.sql.definitions.definition import SCHEMA
 from penstock.backends.sql.loads.load_plan import SWAP
 from penstock.errors import UsageError
-from penstock.model.plans import MERGE_STEP, Step
+from penstock.model.plans import MERGE_STEP, LoadPlan, Step
+from penstock.model.tables import TableRef
 
 
 def with_each_schema_once(
@@ -22,6 +23,21 @@ def with_each_schema_once(
                 continue
             executed.add(step.statement)
         yield run, step
+
+
+def table_before(step: Step, load: LoadPlan, target: TableRef) -> TableRef:
+    """Return the table with a run's rows when one of its steps begins.
+
+    Args:
+        step: the step.
+        load: the plan of the run.
+        target: the target's table.
+    """
+    swap = next((each for each in load.after if each.id == SWAP), None)
+    if swap is None or not step.after:
+        return load.table
+    is_link = any(step.id == each.id for each in load.links)
+    return target if is_link or step.rank > swap.rank else load.table
 
 
 def check_unmoved(run_id: str, done: Collection[str]) -> None:

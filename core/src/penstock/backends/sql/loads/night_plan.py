@@ -128,7 +128,9 @@ class SqlStageSteps(StageSteps):
                 f"--atomic batch: {dialect.name} as a target merges each table in a transaction of "
                 "its own; use --atomic table"
             )
-        super().__init__(request, table, replacement_table(request.run_id, table))
+        super().__init__(
+            request, table, replacement_table(request.run_id, table, dialect.longest_name)
+        )
         self._dialect = dialect
         self._own_key = own_key
         self.changes_before_merge = dialect.ddl_commits

@@ -13,7 +13,11 @@ from penstock.backends.sql.definitions.column_changes import is_applied
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.loads.lasting_rows import see_again
 from penstock.backends.sql.loads.load_plan import SWAP
-from penstock.backends.sql.loads.load_steps import check_unmoved, with_each_schema_once
+from penstock.backends.sql.loads.load_steps import (
+    check_unmoved,
+    table_before,
+    with_each_schema_once,
+)
 from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.loaded_tables import LoadedTables
 from penstock.backends.sql.loads.merged_nights import drop_stages
@@ -120,7 +124,9 @@ class FileLoadHooks(LoadHooks[FileRecords]):
     def do(self, run: RunRow, step: Step) -> None:
         target = CopySpec.from_stored(run.spec, "", "").target_ref
         if step.after:
-            self.check_rows(run)
+            loaded = self._table(table_before(step, run.plan.load, target))
+            loaded.check(run.run_id, mode_of(run.spec))
+        if step.id == SWAP:
             self._table(target).check_loaded_since(run.run_id)
         if step.change is not None and self._is_changed(step.change, target):
             return  # another run has changed it
@@ -140,9 +146,11 @@ class FileLoadHooks(LoadHooks[FileRecords]):
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == MERGE_STEP:
             return  # it has already recorded everything
-        swapped = self._table(CopySpec.from_stored(run.spec, "", "").target_ref)
-        swapped.emptied(run.run_id)
-        swapped.end()
+        if step.id == SWAP:
+            swapped = self._table(CopySpec.from_stored(run.spec, "", "").target_ref)
+            swapped.emptied(run.run_id)
+            swapped.end()
+            self.store.change(Kind.RUN, {"run_id": run.run_id}, {"loads": swapped.id})
         self._table(run.plan.load.table).end()
 
     # Partitions that are copied again

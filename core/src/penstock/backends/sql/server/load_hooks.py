@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from penstock.backends.api.execution.control import RunRow
-from penstock.backends.api.execution.records import Row
+from penstock.backends.api.execution.records import Kind, Row
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.records.load_hooks import LoadHooks
 from penstock.backends.sql.definitions.missing_table import MAKE, make
 from penstock.backends.sql.loads.lasting_rows import see_again
 from penstock.backends.sql.loads.load_plan import SWAP
-from penstock.backends.sql.loads.load_steps import check_unmoved, with_each_schema_once
+from penstock.backends.sql.loads.load_steps import (
+    check_unmoved,
+    table_before,
+    with_each_schema_once,
+)
 from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.loads.merged_nights import drop_stages
 from penstock.backends.sql.server.records import ServerRecords
@@ -114,9 +118,10 @@ class ServerLoadHooks(LoadHooks[R]):
     # Steps
 
     def do(self, run: RunRow, step: Step) -> None:
-        table, target = run.plan.load.table, CopySpec.from_stored(run.spec, "", "").target_ref
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        table = table_before(step, run.plan.load, target)
         if step.after:
-            self.check_rows(run)
+            self._marks.check_loaded(run.run_id, table, run.spec["mode"])
             if step.id == SWAP:
                 self._swap(run, step, target)
                 return
@@ -127,6 +132,14 @@ class ServerLoadHooks(LoadHooks[R]):
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
         super().do_all(list(with_each_schema_once(steps)))
+
+    def after_step(self, run: RunRow, step: Step) -> None:
+        if step.id != SWAP:
+            return
+        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        made = self._marks.creation_mark(target)
+        loads = LoadedTable(self.store, target).id
+        self.store.change(Kind.RUN, {"run_id": run.run_id}, {"loads": loads, "made": made})
 
     def make(self, step: Step, table: TableRef) -> None:
         """Create a table; see `making`."""
