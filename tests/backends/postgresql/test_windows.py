@@ -149,10 +149,10 @@ def test_a_bad_table_fails_alone_in_a_step(many: Pair, refused: str, kind: str) 
 
 
 def test_a_table_that_is_locked_fails_alone(many: Pair) -> None:
-    many.target.run("CREATE TABLE t02 (id int)")
+    many.target.run("CREATE TABLE t02 (id int PRIMARY KEY, word text)")
     with psycopg.connect(many.target.url) as holder:
         holder.execute("LOCK TABLE t02")
-        tables, _ = failed(many, stall_timeout=2, attempts=2)
+        tables, _ = failed(many, mode="truncate", stall_timeout=2, attempts=2)
     assert tables == {"public.t02"}
     check_copied(many, but=("t02",))
 

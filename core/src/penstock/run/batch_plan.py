@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError
@@ -47,16 +47,10 @@ class BatchPlan:
 
 
 @isolate_generator_display
-def plan_all(
-    batch: BatchSpec, *, in_place: bool = False
-) -> Generator[TablePlan | BatchPlan, None, None]:
+def plan_all(batch: BatchSpec) -> Generator[TablePlan | BatchPlan, None, None]:
     """Plan the tables of a batch: a dry run that changes nothing.
 
     Yields each table's plan as soon as it is ready, and keeps none; `BatchPlan` comes last.
-
-    Args:
-        batch: the batch.
-        in_place: as in `Siblings`.
 
     Raises:
         UsageError: the request is invalid.
@@ -73,7 +67,6 @@ def plan_all(
     ):
         requests, not_copied = BatchTables(batch, ends, source, target).requests(batch_id)
         siblings = siblings_of([request.spec for request in requests])
-        siblings = replace(siblings, in_place=in_place)
         failed = 0
         for window in windows(requests):
             results = current_plans(window, ends, source, target, siblings)

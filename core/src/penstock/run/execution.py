@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, takewhile
 
 from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
@@ -535,23 +535,27 @@ class Execution:
         total = sum(run.plan.bytes or 0 for run in self.working_runs() if run.run_id in joined)
         # Steps that take almost no time need no connections of their own.
         separately = one_by_one or total <= SMALL
+        # Those that lock others out, and what follows them, are done one by one.
+        early = {
+            run_id: list(takewhile(_can_wait, run_steps)) for run_id, run_steps in joined.items()
+        }
         together = BatchedSteps(
-            {
-                run_id: run_steps
-                for run_id, run_steps in joined.items()
-                if not any(step.urgent or step.id == GONE_STEP for step in run_steps)
-            },
+            {run_id: run_steps for run_id, run_steps in early.items() if run_steps},
             self.link.reconnect,
             degree=1 if separately else self._streams.usual,
             catalog=self.link.catalog,
         )
         yield from together.run()
+        left = {
+            run_id: [
+                step
+                for step in run_steps
+                if run_id not in together.done or step not in early[run_id]
+            ]
+            for run_id, run_steps in steps.items()
+        }
         final_steps = FinalSteps(
-            {
-                run_id: run_steps
-                for run_id, run_steps in steps.items()
-                if run_id not in together.done
-            },
+            {run_id: run_steps for run_id, run_steps in left.items() if run_steps},
             self.link.reconnect,
             degree=self._streams.usual,
             attempts=max((run.spec.attempts for run in self._runs), default=1),
@@ -620,6 +624,11 @@ class Execution:
             raise
         except PenstockError as error:
             self._failures.keep(run, error)
+
+
+def _can_wait(step: Step) -> bool:
+    """Whether a step may be done with those of other runs: it locks nobody out."""
+    return not step.urgent and step.id != GONE_STEP
 
 
 def _ends_night(steps: Sequence[Step]) -> bool:

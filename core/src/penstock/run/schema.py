@@ -52,7 +52,7 @@ def schema(batch: BatchSpec) -> Generator[TableSchema | SchemaEnd, None, None]:
     ends = connect(batch.source, batch.target)
     wrapped = ends.capabilities.target.steps_with_records
     defaults = {**batch.defaults, "mode": "recreate", "schema_only": True}
-    for item in plan_all(replace(batch, defaults=defaults), in_place=True):
+    for item in plan_all(replace(batch, defaults=defaults)):
         if isinstance(item, BatchPlan):
             yield SchemaEnd(item.tables, item.failed, item.not_copied)
         else:

@@ -96,9 +96,6 @@ class Siblings:
     """Target tables that are dropped and recreated."""
     filled: frozenset[TableRef] = frozenset()
     """Existing target tables whose foreign keys to each other are removed during the load."""
-    in_place: bool = False
-    """Whether a new table is planned under its own name although it exists: for statements that
-    people run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def plan_under_temporary_name(
     mark = f"ALTER TABLE {name(new.table)} ADD COLUMN {ident(column)} timestamptz"
     after = [*new.advance_steps(), *new.completion_steps(unchecked=False)]
     renames = rename_statements(definitions, made, names)
-    renamed = new.swap_step(after, _check_free(ref), *renames, verb="rename")
+    renamed = new.swap_step(after, _check_free(ref), *renames, replaces=False)
     return LoadPlan(
         new.table,
         (*new.create_steps(*([mark] if column else ())), *after, renamed),

@@ -168,14 +168,15 @@ class NewTable:
                     done=completion.is_complete(table, names, policies=False),
                 )
 
-    def swap_step(self, planned: Sequence[Step], *statements: str, verb: str = "swap") -> Step:
+    def swap_step(self, planned: Sequence[Step], *statements: str, replaces: bool = True) -> Step:
         """Return the step that gives the tables their names.
 
         Args:
             planned: the steps that come before it.
             *statements: the statements, executed in one transaction.
-            verb: what it does to the table, `swap` or `rename`.
+            replaces: whether there is a table that has these names until then.
         """
-        what = f"{verb} {self.table} {'for' if verb == 'swap' else 'to'} {self.ref}"
+        new, ref = self.table, self.ref
+        what = f"swap {new} for {ref}" if replaces else f"rename {new} to {ref}"
         rank = 1 + max((step.rank for step in planned), default=0)
         return steps.after(steps.SWAP, what, rank, *statements, urgent=True)

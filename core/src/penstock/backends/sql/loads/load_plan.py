@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import LoadRequest
-from penstock.backends.shared.exchange import ROOM_FOR_BOTH
 from penstock.backends.sql.catalog.relations import (
     check_is_table,
     read_relations,
@@ -331,7 +330,7 @@ def plan_load(
     table = request.target
     # A table that does not exist is created in place: renaming many takes time.
     recreates = request.mode.table is Table.RECREATED and target_exists
-    replaces = recreates and not request.siblings.in_place
+    replaces = recreates and not request.schema_only
     if replaces or request.mode.table is Table.BESIDE:
         table = replacement_table(request.run_id, request.target, dialect.longest_name)
     if request.definition is not None:
@@ -340,8 +339,6 @@ def plan_load(
         recreated = request.siblings.recreated
         if recreates:
             tables.check_replaceable(session, request.target, "--mode recreate", recreated)
-        if replaces:
-            warnings.append(ROOM_FOR_BOTH.format(table=request.target))
         extras = tables.extras(session, request, columns, table)
         if request.deletes.column:
             mark = f"{dialect.ident(request.deletes.column)} {dialect.types['timestamptz']}"
