@@ -25,7 +25,7 @@ def prepared(pair: Pair) -> Pair:
 @pytest.mark.parametrize("mode", ["truncate", "attach"])
 def test_the_tables_of_runs_are_noted_by_an_index(prepared: Pair, mode: str) -> None:
     target = prepared.target
-    target.run(f"UPDATE penstock.run SET spec = spec || '{{\"mode\": \"{mode}\"}}'")
+    target.run(f'UPDATE penstock.run SET spec = spec || \'{{"mode": "{mode}"}}\'')
     noted = statement("note_targets").format(
         schema=sql.Identifier("penstock"), prepared=sql.SQL(""), unprepared=sql.SQL("")
     )
