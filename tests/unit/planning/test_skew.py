@@ -16,10 +16,11 @@ from penstock.backends.api.facts import (
     WeightedBound,
 )
 from penstock.model.extents import Bound, HashBucket, Key, KeyIsNull
+from penstock.model.nights import Horizon, Watermark
 from penstock.planning.questions import Bounds, KeyBounds, KeyHashes
 from penstock.spec.terms import as_arguments
 
-from .plain import STATISTICS, World, facts_of, planned, request_of, spec_of
+from .plain import NIGHT, STATISTICS, VERSIONS, World, facts_of, planned, request_of, spec_of
 
 HEAVY = 0.9
 VIEW = replace(STATISTICS, blocks=None, children=(), files=(), storage="a view")
@@ -147,3 +148,21 @@ def test_values_of_a_masked_key_are_not_shown() -> None:
         _, (warning,) = plan_of(answer, strategy="hash", **options)
         assert "4711" not in warning
         assert "has about 91 % of the rows" in warning
+
+
+def test_a_night_reads_other_rows() -> None:
+    """The skew of a table says nothing about the rows that have changed."""
+    spec = spec_of(mode="upsert", incremental="xmin", strategy="range", key="id", partitions=10)
+    first = planned(request_of(spec), facts_of(night=NIGHT), World({Bounds: ranges()}))
+    assert first.night is not None
+    last = Watermark(
+        "s.t to s.t", 1, "run-1", "then", Horizon(900, 905), VERSIONS, target="storage",
+        selects=first.night.selects,
+    )  # fmt: skip
+    facts = facts_of(night=replace(NIGHT, last=last, changed="age(xmin) < 7"))
+    later = planned(request_of(spec), facts, World({Bounds: ranges()}))
+    assert later.selection
+    warned = [
+        any("times the mean" in warning for warning in plan.warnings) for plan in (first, later)
+    ]
+    assert warned == [True, False]

@@ -115,7 +115,7 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
     assert {strategy for _, strategy in seen} == {
         str(each) for each in STRATEGIES.values() if not each.chooses
     }
-    # Types and ranks are asked for if the caller gives partitions; a nullable key is checked for NULL.
+    # Given partitions have types and ranks; a nullable key is checked for NULL.
     assert covered == kinds() - {asked.KeyType, asked.RankedValues, asked.HeldRows}
 
 
