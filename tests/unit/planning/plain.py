@@ -17,6 +17,7 @@ from penstock.backends.api.capabilities import (
 from penstock.backends.api.facts import (
     ChildTable,
     Fit,
+    HashStatistics,
     KeyStatistics,
     RankedBound,
     SourceFile,
@@ -41,6 +42,7 @@ from penstock.planning.questions import (
     HeldRows,
     KeyBounds,
     KeyFacts,
+    KeyHashes,
     KeyType,
     KeyWindows,
     ListedValues,
@@ -161,6 +163,7 @@ class World:
             NightRebuild: lambda asked: LoadPlan(asked.request.target),
             KeyType: lambda _: "int",
             KeyFacts: lambda _: (False, True),
+            KeyHashes: lambda _: HashStatistics(),
             Order: lambda _: "",
             Bounds: _bounds,
             TimeWindows: lambda _: KeyWindows(_texts("date", "2024-01-01", "2024-02-01"), "", "x"),

@@ -115,8 +115,8 @@ def test_every_spec_is_planned_in_three_rounds() -> None:
     assert {strategy for _, strategy in seen} == {
         str(each) for each in STRATEGIES.values() if not each.chooses
     }
-    # Bounds are ranked if the caller gives partitions; a nullable key is checked for NULL.
-    assert covered == kinds() - {asked.RankedValues, asked.HeldRows}
+    # Given partitions have types and ranks; a nullable key is checked for NULL.
+    assert covered == kinds() - {asked.KeyType, asked.RankedValues, asked.HeldRows}
 
 
 def _disordered(question: Question[Any]) -> KeyBounds:
@@ -213,7 +213,7 @@ REFUSED = PlanningError("refused")
         (asked.ComparedColumns, {"verify": "checksums"}),
         (asked.PlannedLoad, {}),
         (asked.Order, {"strategy": "range", "key": "id"}),
-        (asked.KeyType, {"strategy": "hash", "key": "id"}),
+        (asked.KeyHashes, {"strategy": "hash", "key": "id"}),
         (asked.Bounds, {"strategy": "range", "key": "id"}),
         (asked.Bounds, {"strategy": "ntile", "key": "id"}),
         (asked.Values, {"strategy": "values", "key": "id"}),

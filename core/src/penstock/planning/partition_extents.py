@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from penstock.backends.api.facts import ChildTable, KeyStatistics, SourceFile, TableStatistics
+from penstock.backends.api.facts import (
+    ChildTable,
+    HashStatistics,
+    KeyStatistics,
+    SourceFile,
+    TableStatistics,
+)
 from penstock.backends.api.optional.children import Windows
 from penstock.errors import PlanningError
 from penstock.model.extents import (
@@ -30,6 +36,7 @@ from penstock.model.plans import Partition
 MOST_PARTITIONS = 10_000
 # One query reads up to this many; a query over thousands takes longer to plan than to run.
 MOST_TABLES_TOGETHER = 100
+EVENLY = HashStatistics()
 # The default interval is the widest of these that gives enough windows.
 INTERVALS = ("1 year", "1 month", "1 week", "1 day", "1 hour")
 
@@ -43,6 +50,8 @@ class Partitioning:
     warnings: tuple[str, ...] = ()
     windows: Windows | None = None
     """The windows of time, if the extents are such."""
+    common: Mapping[Extent, tuple[Bound, float]] = field(default_factory=dict)
+    """The most common value of an extent and its fraction of the table's rows, if known."""
 
 
 def as_whole() -> Partitioning:
@@ -206,6 +215,13 @@ def by_range(statistics: KeyStatistics, count: int) -> Partitioning:
         )
         for position, weight in enumerate(weights)
     ]
+    edges_of = pairwise([0, *starts, len(bounds)])
+    common = {
+        extent: (found.bound, not_null * found.value_share / total)
+        for (extent, _), places in zip(extents, edges_of, strict=True)
+        if (found := max(bounds[slice(*places)], key=lambda each: each.value_share, default=None))
+        and found.value_share
+    }
     if statistics.nullable:
         extents.append((KeyIsNull(statistics.key), statistics.null_fraction))
     reasons = [f"bounds from {statistics.origin}"]
@@ -218,7 +234,7 @@ def by_range(statistics: KeyStatistics, count: int) -> Partitioning:
             f"{statistics.key.text} has no index: each of the {ranges:,} ranges scans the whole "
             "table"
         )
-    return Partitioning(tuple(extents), tuple(reasons), tuple(warnings))
+    return Partitioning(tuple(extents), tuple(reasons), tuple(warnings), common=common)
 
 
 def by_windows(
@@ -267,11 +283,24 @@ def by_values(values: Sequence[Bound], key: Key, *, nullable: bool) -> Partition
     return Partitioning(tuple(extents), (quantity(len(values), "value"),))
 
 
-def by_hash(key: Key, count: int) -> Partitioning:
-    """Return buckets of a hash of the key, modulo their number."""
-    return Partitioning(
-        tuple((HashBucket(key, count, index), 1.0 / count) for index in range(count))
-    )
+def by_hash(key: Key, count: int, known: HashStatistics = EVENLY) -> Partitioning:
+    """Return buckets of a hash of the key, modulo their number.
+
+    Args:
+        key: the key.
+        count: the number of buckets.
+        known: how often common values occur; the other rows are assumed to be spread evenly.
+    """
+    others = 1.0 - known.null_fraction - sum(each.share for each in known.common)
+    shares = [max(0.0, others) / count] * count
+    shares[0] += known.null_fraction
+    common: dict[Extent, tuple[Bound, float]] = {}
+    for each in sorted(known.common, key=lambda each: -each.share):
+        bucket = each.number % count
+        shares[bucket] += each.share
+        common.setdefault(HashBucket(key, count, bucket), (each.bound, each.share))
+    buckets = ((HashBucket(key, count, index), share) for index, share in enumerate(shares))
+    return Partitioning(tuple(buckets), common=common)
 
 
 def number(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.backends.api.capabilities import SourceCapabilities, TargetCapabilities
 from penstock.backends.api.facts import TableStatistics
@@ -15,11 +16,13 @@ from penstock.planning.answers import KnownAnswers, evaluate_together
 from penstock.planning.choice import Choice, choose
 from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.partition_extents import Partitioning, number
-from penstock.planning.questions import Bounds, KeyFacts, KeyType, Order, TimeWindows, Values
+from penstock.planning.questions import Bounds, KeyFacts, KeyHashes, Order, TimeWindows, Values
 from penstock.planning.request import PlanRequest
+from penstock.planning.skew import find_skew, without_key
 from penstock.spec.degrees import Streams
 from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
+from penstock.spec.masks import mentions
 from penstock.spec.modes import Entry, Mode
 from penstock.spec.strategies import HASH, NAMED, NTILE, RANGE, TIME, VALUES
 
@@ -32,6 +35,8 @@ class PlannedPartitions:
     partitioning: Partitioning
     """The extents, with remarks."""
     partitions: tuple[Partition, ...]
+    skew: str = ""
+    """A warning that one partition is far larger than the others; empty if none is."""
 
 
 def plan_partitions(
@@ -61,7 +66,10 @@ def plan_partitions(
         )
         remarks = Partitioning((), resolved.reasons, resolved.warnings)
         return PlannedPartitions(Choice(NAMED, (), options.key), remarks, resolved.partitions)
-    choice = choose(options, statistics, request.streams, source.block_strategy, few)
+    chosen = partial(
+        choose, table=statistics, streams=request.streams, blocks=source.block_strategy
+    )
+    choice = chosen(options, few=few)
     key = _key(options, choice, columns)
     if key is not None and not choice.how.hashes:
         by_condition = deletes_by_condition(mode, request.capabilities.target)
@@ -72,7 +80,34 @@ def plan_partitions(
         assert key is not None
         choice = _in_disorder(options, choice, request.streams, source, disorder)
         planned = partition_extents.by_hash(replace(key, collation=""), choice.count)
-    return PlannedPartitions(choice, planned, number(planned.extents, statistics))
+    skew = find_skew(planned, statistics, shows_values=_shows_values(route, choice.key, columns))
+    if skew is None:
+        return PlannedPartitions(choice, planned, number(planned.extents, statistics))
+    keyless = None if _needs_key(request) else without_key(options, chosen)
+    automatic = options.partition_strategy.chooses and choice.how is RANGE and route.where is None
+    if keyless is not None and automatic and skew.by_one_value:
+        why = f"{keyless.strategy}: not range by key {choice.key}, since {skew.reason}"
+        choice = replace(keyless, reasons=(why, *keyless.reasons))
+        planned, _ = _partition(route, options, choice, statistics, None, answers)
+        return PlannedPartitions(choice, planned, number(planned.extents, statistics))
+    partitions = number(planned.extents, statistics)
+    largest = partitions[skew.place]
+    way = "" if keyless is None else keyless.strategy
+    warning = skew.warning(largest.id, str(largest.extent), way)
+    return PlannedPartitions(choice, planned, partitions, warning)
+
+
+def _needs_key(request: PlanRequest) -> bool:
+    """Whether the mode works only with partitions by a key."""
+    mode = request.loading.load_mode
+    by_condition = deletes_by_condition(mode, request.capabilities.target)
+    return by_condition or mode.entry is Entry.ATTACH
+
+
+def _shows_values(route: Route, key: str | None, columns: set[str]) -> bool:
+    """Whether messages may show values of a key."""
+    hidden = [name for name in columns if route.mask_of(name) or route.excludes(name)]
+    return key is not None and not mentions(key, hidden)
 
 
 def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:
@@ -144,8 +179,10 @@ def _partition(
         return partition_extents.as_whole(), ""
     assert key is not None
     if how.hashes:
-        answers[KeyType(route.relation, key)]  # reports an error in the expression now
-        return partition_extents.by_hash(key, count), ""
+        known = answers[KeyHashes(route.relation, key)]  # reports an error in the expression now
+        if route.where is not None and mentions(route.where, [key.text]):
+            known = partition_extents.EVENLY  # it may exclude the common values
+        return partition_extents.by_hash(key, count, known), ""
     if how is VALUES:
         return _by_values(route, options.values_query, key, answers)
     if how is TIME:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.backends.api.facts import Fit, KeyStatistics, LoadRequest, RankedBound
+from penstock.backends.api.facts import (
+    Fit,
+    HashStatistics,
+    KeyStatistics,
+    LoadRequest,
+    RankedBound,
+)
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.plans import LoadPlan
@@ -136,6 +142,14 @@ class NightRebuild(Question[LoadPlan | None]):
 @question
 class KeyType(Question[str]):
     """See `SourceCatalog.key_type`."""
+
+    relation: Relation
+    key: Key
+
+
+@question
+class KeyHashes(Question[HashStatistics]):
+    """How the key's common values hash, as far as the source knows; see `WithHashStatistics`."""
 
     relation: Relation
     key: Key

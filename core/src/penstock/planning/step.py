@@ -118,7 +118,7 @@ class _Planning:
             request, statistics, names, self._answers, self._night.night_statistics
         )
         check_bounds(self._route, names, planned.partitions)
-        return replace(planned, partitions=()) if self._loading.schema_only else planned
+        return replace(planned, partitions=(), skew="") if self._loading.schema_only else planned
 
     @part
     def _conditions(self) -> None:
@@ -175,6 +175,8 @@ class _Planning:
             ),
             warnings=(
                 *partitioning.warnings,
+                # A night's rows may be spread otherwise than those of the table.
+                *((self._partitions.skew,) if self._partitions.skew and not selection else ()),
                 *drift_warnings,
                 *mapping.warnings,
                 *load.warnings,
@@ -208,7 +210,7 @@ def _source_plan(request: PlanRequest, facts: Facts, answers: KnownAnswers) -> P
     return PartitionPlan(
         strategy=planned.choice.strategy,
         reasons=(*planned.choice.reasons, *statistics.notes, *planned.partitioning.reasons),
-        warnings=planned.partitioning.warnings,
+        warnings=(*planned.partitioning.warnings, *((planned.skew,) if planned.skew else ())),
         partitions=planned.partitions,
         columns=columns,
         pairs=(),

@@ -158,6 +158,8 @@ class WeightedBound:
 
     bound: Bound
     weight: float
+    value_share: float = 0.0
+    """The part of the weight that this value alone has; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +186,23 @@ class KeyStatistics:
     origin: str
     """Describes where the bounds come from."""
     indexed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommonValue:
+    """A key value that many rows have."""
+
+    bound: Bound
+    share: float
+    """Its share of all rows."""
+    number: int
+    """The value's hash, which modulo the number of buckets is the value's bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashStatistics:
+    """The distribution of a key's hashes, as far as it is known without reading rows."""
+
+    null_fraction: float = 0.0
+    common: tuple[CommonValue, ...] = ()
+    """The values known to be common; the other rows are assumed to be spread evenly."""

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+    from penstock.backends.api.facts import (
+        Checksum,
+        HashStatistics,
+        KeyStatistics,
+        RankedBound,
+        TableStatistics,
+    )
     from penstock.model.extents import Bound, Extent, Key
     from penstock.model.nights import Horizon, SourceVersions
     from penstock.model.snapshots import Snapshot, SourceState
@@ -444,6 +450,25 @@ class SourceCatalog(Schemas, Protocol):
 
     def close(self) -> None:
         """Disconnect, and cancel what is running. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class WithHashStatistics(Protocol):
+    """A source that knows how often common values of a key occur, and how they hash."""
+
+    def hash_statistics(self, relation: Relation, key: Key) -> HashStatistics:
+        """Return what is known of the key's distribution over hash buckets.
+
+        Reads no rows, and takes no more round trips than `SourceCatalog.key_type`.
+
+        Args:
+            relation: the source's table or query.
+            key: the key.
+
+        Raises:
+            PlanningError: the column does not exist, or the expression cannot be evaluated.
+        """
         ...
 
 

@@ -12,7 +12,13 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from penstock.backends.api.facts import Checksum, KeyStatistics, RankedBound, TableStatistics
+from penstock.backends.api.facts import (
+    Checksum,
+    HashStatistics,
+    KeyStatistics,
+    RankedBound,
+    TableStatistics,
+)
 from penstock.backends.api.optional.cursors import CursorRange, CursorState
 from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.postgresql.attempt.older_sessions import Guard
@@ -465,6 +471,13 @@ class PostgresSource:
 
     def key_type(self, relation: Relation, key: Key) -> str:
         return self._key(relation, key).type
+
+    def hash_statistics(self, relation: Relation, key: Key) -> HashStatistics:
+        only = isinstance(relation, TableRef) and relation.only
+        return self._about(relation).once(
+            ("hashes", relation, only, key),
+            lambda: SourceKey(self._connection, relation, key, with_hashes=True).hashes,
+        )
 
     def key_facts(self, relation: Relation, key: Key) -> tuple[bool, bool]:
         if key.expression:

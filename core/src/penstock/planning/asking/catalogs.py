@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import singledispatchmethod
 from typing import Any, cast
 
-from penstock.backends.api.facts import Fit, RankedBound
+from penstock.backends.api.facts import Fit, HashStatistics, RankedBound
 from penstock.backends.api.optional.children import AttachesChildren, PlannedChildren
 from penstock.backends.api.optional.nights import BuildsNights
-from penstock.backends.api.source import SourceCatalog, WithFinerStatistics
+from penstock.backends.api.source import SourceCatalog, WithFinerStatistics, WithHashStatistics
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import PlanningError
 from penstock.model.extents import Whole
@@ -28,6 +28,7 @@ from penstock.planning.questions import (
     HeldRows,
     KeyBounds,
     KeyFacts,
+    KeyHashes,
     KeyType,
     KeyWindows,
     ListedValues,
@@ -160,6 +161,13 @@ class Catalogs:
     @answer.register
     def _key_type(self, asked: KeyType) -> str:
         return self._source.key_type(asked.relation, asked.key)
+
+    @answer.register
+    def _key_hashes(self, asked: KeyHashes) -> HashStatistics:
+        if isinstance(self._source, WithHashStatistics):
+            return self._source.hash_statistics(asked.relation, asked.key)
+        self._source.key_type(asked.relation, asked.key)  # reports an error in the expression
+        return HashStatistics()
 
     @answer.register
     def _key_facts(self, asked: KeyFacts) -> tuple[bool, bool]:

@@ -11,8 +11,14 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from penstock.backends.api.facts import KeyStatistics, RankedBound, WeightedBound
-from penstock.backends.postgresql.compare.conditions import key_expression, select
+from penstock.backends.api.facts import (
+    CommonValue,
+    HashStatistics,
+    KeyStatistics,
+    RankedBound,
+    WeightedBound,
+)
+from penstock.backends.postgresql.compare.conditions import DIALECT, key_expression, select
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import planning
 from penstock.backends.postgresql.session.statements import (
@@ -56,6 +62,8 @@ _COMPARABLE_TYPES = (
 SAMPLE_BLOCKS = 300
 # Neighboring rows often have neighboring keys: a block tells about few of the partitions.
 BLOCKS_PER_PARTITION = 2
+# Fewer sampled rows say nothing about how common a value is.
+FEW_ROWS = 100
 MOST_BLOCKS = 20_000
 
 # A condition evaluated on bounds, which are not rows of the table, may fail in either way.
@@ -154,12 +162,15 @@ class SourceKey:
         connection: a session on the source.
         read: the relation.
         key: the key.
+        with_hashes: whether to ask for the hashes of common values, in the same round trips.
 
     Raises:
         PlanningError: the server cannot parse the key.
     """
 
-    def __init__(self, connection: Connection, read: Relation, key: Key) -> None:
+    def __init__(
+        self, connection: Connection, read: Relation, key: Key, *, with_hashes: bool = False
+    ) -> None:
         self._connection = connection
         self._read = read
         self._key = key
@@ -172,11 +183,47 @@ class SourceKey:
             with connection.users_path():
                 cursor = connection.execute(query)
             assert cursor.description is not None
-            parameters = {"oid": cursor.description[0].type_code}
-            schema, kind, collatable, equals = connection.first(statement("base_type"), parameters)
+            oid = cursor.description[0].type_code
+            question = statement("base_type"), {"oid": oid}
+            hashes = self._common_values(oid) if with_hashes else None
+            if hashes is None:
+                (described,), common = connection.execute(*question).fetchall(), []
+            else:
+                with connection.together():
+                    types, values = connection.execute(*question), connection.execute(hashes)
+                (described,), common = types.fetchall(), values.fetchall()
+        schema, kind, collatable, equals = described
         self.type: str = tag_of(schema, kind, equals)
         """The tag that its bounds have."""
         self.collatable: bool = collatable
+        self.hashes = HashStatistics(
+            common[0][0] if common else 0.0,
+            tuple(
+                CommonValue(Bound(self.type, text), share, number)
+                for _, text, share, number in common
+                if text is not None
+            ),
+        )
+        """What is known of its hashes, if they were asked for."""
+
+    def _common_values(self, oid: int) -> sql.Composed | None:
+        """Return a query for the hashes of common values; None if they cannot be known.
+
+        Args:
+            oid: the object id of the key's type.
+        """
+        read, type_ = self._read, self._connection.adapters.types.get(oid)
+        if isinstance(read, Query) or self._key.expression or type_ is None or type_.oid != oid:
+            return None
+        assert isinstance(read, TableRef)
+        return statement("common_values").format(
+            type=sql.Identifier("pg_catalog", type_.name),
+            schema=sql.Literal(read.schema),
+            table=sql.Literal(read.name),
+            column=sql.Literal(self._key.text),
+            only=sql.Literal(read.only),
+            number=sql.SQL(DIALECT.hash_number("c.value")),
+        )
 
     def shared_order(self) -> str:
         """See `SourceCatalog.shared_order`."""
@@ -224,9 +271,11 @@ class SourceKey:
         self.check_ranged()
         rows, origin = self._histogram(where)
         null_fraction = float(rows[0][2]) if rows else 0.0
+        common = {row[0]: float(row[5]) for row in rows}
         if not rows:
             rows, origin = self._sample(where)
-        return self._weighted(rows, null_fraction, origin)
+            common = _sampled_values(rows)
+        return self._weighted(rows, null_fraction, origin, common)
 
     def finer_statistics(
         self, where: str | None, statistics: KeyStatistics, count: int
@@ -246,13 +295,15 @@ class SourceKey:
         if isinstance(self._read, Query) or len(statistics.bounds) >= PER_PARTITION * count:
             return statistics
         weights = {each.bound.text: each.weight for each in statistics.bounds}
+        common = {each.bound.text: each.value_share for each in statistics.bounds}
         steps = self._histogram_bounds()
         weighted, pieces = finer(self.type, steps, weights, count)
         if len(weighted) > len(statistics.bounds):
             origin = (
                 f"{statistics.origin}, each step divided into {pieces:,} as if its values were even"
             )
-            return self._weighted(self._merged(weighted), statistics.null_fraction, origin)
+            merged = self._merged(weighted)
+            return self._weighted(merged, statistics.null_fraction, origin, common)
         # While there are enough of them, bounds from the statistics are better.
         if len(statistics.bounds) > count:
             return statistics
@@ -265,7 +316,8 @@ class SourceKey:
             f", {int(sampled[0][2]):,} rows: most partitions are within {100 / each**0.5:.0f} % of "
             "the intended size"
         )
-        return self._weighted(sampled, statistics.null_fraction, origin)
+        common = _sampled_values(sampled)
+        return self._weighted(sampled, statistics.null_fraction, origin, common)
 
     def _histogram_bounds(self) -> list[str]:
         read = self._read
@@ -304,11 +356,16 @@ class SourceKey:
                 )
             ).fetchall()
         null_fraction = float(rows[0][2]) if rows else 0.0
-        return self._weighted(rows, null_fraction, "the key of every row, read once")
+        return self._weighted(rows, null_fraction, "the key of every row, read once", {})
 
-    def _weighted(self, rows: Rows, null_fraction: float, origin: str) -> KeyStatistics:
+    def _weighted(
+        self, rows: Rows, null_fraction: float, origin: str, common: Mapping[str, float]
+    ) -> KeyStatistics:
         nullable, indexed = self._facts
-        bounds = tuple(WeightedBound(Bound(self.type, row[0]), float(row[1])) for row in rows)
+        bounds = tuple(
+            WeightedBound(Bound(self.type, row[0]), float(row[1]), common.get(row[0], 0.0))
+            for row in rows
+        )
         return KeyStatistics(self._key, nullable, null_fraction, bounds, origin, indexed)
 
     def rank_values(self, texts: Sequence[str]) -> tuple[RankedBound, ...]:
@@ -491,6 +548,13 @@ class SourceKey:
             ).fetchall()
         check_distinct(subject, len(rows), limit)
         return tuple(Bound(self.type, text) for (text,) in rows if text is not None)
+
+
+def _sampled_values(rows: Rows) -> dict[str, float]:
+    """Return the share of each value of a sample, if it is large enough to tell."""
+    if rows and int(rows[0][2]) < FEW_ROWS:
+        return {}
+    return {row[0]: float(row[1]) for row in rows}
 
 
 def _condition(where: str | None) -> sql.Composable:

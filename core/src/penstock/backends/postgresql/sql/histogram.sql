@@ -24,15 +24,20 @@ WITH stats AS (
             0, 1 OPERATOR(pg_catalog.-) null_frac OPERATOR(pg_catalog.-) common_share
         ) OPERATOR(pg_catalog./) (pg_catalog.cardinality(bounds) OPERATOR(pg_catalog.-) 1)
         ELSE 0
-    END AS share
+    END AS share, 0 AS value_share
     FROM stats, pg_catalog.unnest(bounds) WITH ORDINALITY AS h (bound, position)
     UNION ALL
-    SELECT c.bound {collate}, c.share
+    SELECT c.bound {collate}, c.share, c.share
     FROM stats, ROWS FROM (
         pg_catalog.unnest(common), pg_catalog.unnest(shares)
     ) AS c (bound, share)
 ), weighted AS (
-    SELECT bound AS {column_name}, pg_catalog.sum(share)::pg_catalog.float8 AS share FROM points GROUP BY bound
+    SELECT
+        bound AS {column_name},
+        pg_catalog.sum(share)::pg_catalog.float8 AS share,
+        pg_catalog.sum(value_share)::pg_catalog.float8 AS value_share
+    FROM points
+    GROUP BY bound
 )
 -- The output has a different name from the key, so that ORDER BY does not sort the text.
 SELECT
@@ -40,7 +45,8 @@ SELECT
     share,
     (SELECT null_frac FROM stats),
     (SELECT coalesce(pg_catalog.cardinality(bounds), 0) FROM stats),
-    (SELECT coalesce(pg_catalog.cardinality(common), 0) FROM stats)
+    (SELECT coalesce(pg_catalog.cardinality(common), 0) FROM stats),
+    value_share
 FROM weighted
 WHERE {condition}
 ORDER BY {key}

@@ -15,7 +15,14 @@ SET
                     SELECT t.relid::oid FROM pg_catalog.pg_partition_tree(c.oid) AS t
                     WHERE coalesce(made.children, r.spec ->> 'mode' <> ALL (%(attaching)s))
                 ) AS part
-                JOIN pg_catalog.pg_class AS p ON p.oid = part.relid
+                -- pg_partition_tree is assumed to return a thousand rows: OFFSET 0 keeps the planner
+                -- from joining them with a scan of pg_class, which it would make for each table.
+                CROSS JOIN LATERAL (
+                    SELECT x.oid, x.relfilenode
+                    FROM pg_catalog.pg_class AS x
+                    WHERE x.oid = part.relid
+                    OFFSET 0
+                ) AS p
             )
         )
         FROM pg_catalog.pg_class AS c
