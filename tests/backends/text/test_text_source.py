@@ -191,6 +191,30 @@ def test_a_long_row(tmp_path: Path) -> None:
     assert found["b"][-2].as_py() == long
 
 
+@pytest.mark.parametrize("value", ["ab", 'a,"\n'])
+def test_a_long_first_row_without_a_header(tmp_path: Path, value: str) -> None:
+    """The names of the columns come from the first row, which is longer than a piece."""
+    long = value * (3 << 19)
+    quoted = '"' + long.replace('"', '""') + '"'
+    url = write_file(tmp_path / "a.csv", f"1,{quoted}\n2,b\n") + "?header=false"
+    assert rows_of(url) == [(1, long), (2, "b")]
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_line_breaks_of_values_wherever_a_block_ends(tmp_path: Path, before: int) -> None:
+    """The parser reads blocks of 4 MiB, which may end between a carriage return and a line feed."""
+    text = "\r\n\r" * (1 << 20)
+    url = write_file(tmp_path / "a.csv", f'a,b\n{"1" * (before + 1)},"{text}"\n2,"{text}"\n')
+    assert table_of(url)["b"].to_pylist() == [text, text]
+
+
+def test_the_row_of_a_quote_among_many_others(tmp_path: Path) -> None:
+    many = '""' * (3 << 20)
+    content = f'a,b\n1,"{many}"\n2,"{many}\n3,c\n'
+    with pytest.raises(PenstockError, match=r"a\.csv: row 3: a quote .* is not closed"):
+        rows_of(write_file(tmp_path / "a.csv", content))
+
+
 def test_random_csv(tmp_path: Path) -> None:
     """All values are read as written."""
     draw = random.Random(5)
@@ -277,7 +301,8 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
     "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected a JSON object"),
     "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected a JSON object.*jq"),
     "NaN": ("a.jsonl", '{"a": NaN}\n', r"a\.jsonl: line 1: .*JSON has no NaN"),
-    "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz"),
+    "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz: cannot be read as CSV"),
+    "no zstd": ("a.jsonl.zst", "{}", r"a\.jsonl\.zst: cannot be read as JSON lines"),
 }
 
 

@@ -66,7 +66,7 @@ def _find(
     rows: dict[str, int] = {}
     counted = options.format != CSV or options.types != TEXT
     for file in files:
-        with translated(side, file.path):
+        with translated(side, file.path, options.noun):
             if options.format == CSV:
                 names = csv_rows.names_of(lambda file=file: opened(filesystem, file.path), options)  # type: ignore[misc]
                 _check_same(names, columns, file, files[0], side)

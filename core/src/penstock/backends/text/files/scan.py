@@ -40,6 +40,7 @@ class TextScan(FileScan):
         super().__init__(filesystem, schema, side, stopped)
         self._names = names
         self._options = options
+        self.noun = options.noun
         self._nested = frozenset(part.name for part in schema if part.metadata == JSON)
 
     def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
