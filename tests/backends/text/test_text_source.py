@@ -299,6 +299,14 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
     "utf16": ("a.csv", "a,b\n1,2\n".encode("utf-16"), r"a\.csv: expected UTF-8, found UTF-16"),
     "json latin1": ("a.jsonl", b'{"a": 1}\n{"a": "\xe9"}\n', r"a\.jsonl: line 2: expected UTF-8"),
     "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected a JSON object"),
+    "a key without a name": (
+        "a.jsonl",
+        '{"a": 1}\n{"" : 1}\n',
+        r"a\.jsonl: line 2: a key is empty",
+    ),
+    "two objects": ("a.jsonl", '{"a": 1} {"a": 2}\n', r"a\.jsonl: line 1: expected a JSON object"),
+    "half": ("a.jsonl", '\n\n{"a": "\\ud800"}\n', r"a\.jsonl: line 3, key 'a': .* half of a surr"),
+    "half a key": ("a.jsonl", '{"\\ud800": 1}\n', r"a\.jsonl: line 1, key '.*ud800': .* half of"),
     "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected a JSON object.*jq"),
     "NaN": ("a.jsonl", '{"a": NaN}\n', r"a\.jsonl: line 1: .*JSON has no NaN"),
     "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz: cannot be read as CSV"),
@@ -342,6 +350,55 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
 def test_bad_urls(url: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse(url, "--source")
+
+
+def test_numbers_and_strings_as_written(tmp_path: Path) -> None:
+    """Whatever else is in the column, and however the lines around them are written."""
+    cells = [
+        "1.10", "-0", "1e400", "1" * 30, '"\\u00e9\\ud83d\\ude00\\n"', "null", '"null"', "true",
+        '"a,\\"b"', '""', '"\\\\"', "0.0", '"\\u0000"', "-1E+05",
+    ]  # fmt: skip
+    lines = [f' {{"a" :{cell} ,"b":1,"b": 2}}\r' for cell in cells]
+    lines[3:3] = ["", " \t\r", '{"b": 3, "c": {"x": "\\ud800"}}', '{"\\u0061": "escaped"}']
+    url = write_file(tmp_path / "a.jsonl", "\n".join(lines))
+    table = table_of(url)
+    assert table["a"].to_pylist() == [
+        *("1.10", "-0", "1e400", None, "escaped", "1" * 30, "é😀\n", None, "null", "true"),
+        *('a,"b', "", "\\", "0.0", "\x00", "-1E+05"),
+    ]
+    assert table["b"].to_pylist() == [2, 2, 2, 3, None] + [2] * 11
+    assert table["c"][3].as_py() == '{"x": "\\ud800"}'
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("[1.10,-0, 1e5,1E400]", "[1.10, -0, 1e5, 1E400]"),
+        ('{"b":2,"a":1,"b":3.0}', '{"b": 3.0, "a": 1}'),
+        ('["\\u00e9\\/","\\ud800"]', '["é/", "\\ud800"]'),
+        (f"[{'7' * 5000}]", f"[{'7' * 5000}]"),
+        ("[ true,null , [ ] ,{ }]", "[true, null, [], {}]"),
+        ("[" * 3000 + "]" * 3000, "[" * 3000 + "]" * 3000),
+    ],
+    ids=range(6),
+)
+def test_nested_json(tmp_path: Path, written: str, text: str) -> None:
+    url = write_file(tmp_path / "a.jsonl", f'{{"a": {written}}}\n{{"a": "x"}}\n')
+    assert rows_of(url) == [(text,), ('"x"',)]
+
+
+def test_errors_in_late_lines_have_the_right_line_number(tmp_path: Path) -> None:
+    lines = ['{"a": 1}', ""] * 400_000
+    lines[700_000] = '{"a": }'
+    with pytest.raises(PenstockError, match=r"line 700,001: expected a JSON object"):
+        rows_of(write_file(tmp_path / "a.jsonl", "\n".join(lines)))
+
+
+def test_a_long_line(tmp_path: Path) -> None:
+    long = "ü" * (5 << 20)
+    lines = [json.dumps({"a": text}) for text in ("b", long, "c")]
+    url = write_file(tmp_path / "a.jsonl", "\n".join(lines))
+    assert rows_of(url) == [("b",), (long,), ("c",)]
 
 
 def test_json_of_the_standard_library_agrees(tmp_path: Path) -> None:

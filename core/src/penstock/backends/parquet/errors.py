@@ -82,9 +82,7 @@ _TRANSIENT_BOTO = (
 )
 
 
-def from_driver(
-    error: Exception, side: str, subject: str, noun: str = "Parquet"
-) -> PenstockError:
+def from_driver(error: Exception, side: str, subject: str, noun: str = "Parquet") -> PenstockError:
     """Classify an error as transient or permanent, and keep the server's diagnosis.
 
     Args:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
@@ -20,7 +21,7 @@ from penstock.backends.text.files.values import FOLDER
 from penstock.backends.text.location import CSV, TEXT, TextOptions
 from penstock.errors import PlanningError
 
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_NOT_FINITE = pa.array(["NaN", "Infinity", "-Infinity"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +144,13 @@ def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, Colum
     count = 0
     for rows in json_rows.objects(lambda: opened(filesystem, path)):
         count += len(rows)
-        for name in {key: None for row in rows for key in row}:
-            values = [value for row in rows if (value := row.get(name)) is not None]
+        for name in json_rows.keys_of(rows):
+            written = json_rows.json_of(rows, name).drop_null()
             column = columns.setdefault(name, ColumnType())
-            kinds = set(map(json_rows.kind, values))
-            texts = pa.array(map(json_rows.text, values), pa.string())
-            special = STRING in kinds and all(
-                value in _NOT_FINITE for value in values if type(value) is str
-            )
+            kinds = json_rows.kinds_of(written)
+            texts = json_rows.texts_of(written)
+            strings = texts.filter(pc.starts_with(written, '"')) if STRING in kinds else texts
+            special = STRING in kinds and bool(pc.all(pc.is_in(strings, _NOT_FINITE)).as_py())
             column.note(kinds, special)
             column.look(texts)
     return count
