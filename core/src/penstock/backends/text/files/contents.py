@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from penstock.backends.parquet.files.listing import ListedFile, fingerprint
 from penstock.backends.text.files import csv_rows, json_rows
 from penstock.backends.text.files.inference import ColumnType
 from penstock.backends.text.files.json_rows import STRING
+from penstock.backends.text.files.passing import Dialect
 from penstock.backends.text.files.streams import TextStream, unpacked
 from penstock.backends.text.files.values import FOLDER
 from penstock.backends.text.location import CSV, TEXT, TextOptions
@@ -32,6 +33,8 @@ class TextContents:
     """Columns of folders come last."""
     rows: Mapping[str, int] | None
     """By path; None if the files were not read."""
+    parsed: str
+    """Why rows cannot pass through as they are; empty if they can. See `api.worker.CSV`."""
 
 
 _cache: dict[object, TextContents] = {}
@@ -66,14 +69,19 @@ def _find(
     columns: dict[str, ColumnType] = {}
     rows: dict[str, int] = {}
     counted = options.format != CSV or options.types != TEXT
+    dialect = _dialect(options, counted=counted)
     for file in files:
         with translated(side, file.path, options.noun):
             if options.format == CSV:
                 names = csv_rows.names_of(lambda file=file: opened(filesystem, file.path), options)  # type: ignore[misc]
                 _check_same(names, columns, file, files[0], side)
                 columns = columns or {name: ColumnType() for name in names}
+                if list(names) != list(columns):
+                    dialect.note("their columns are in different orders")
                 if counted:
-                    rows[file.path] = _look_at_csv(filesystem, file.path, options, names, columns)
+                    rows[file.path] = _look_at_csv(
+                        filesystem, file.path, options, names, columns, dialect
+                    )
             else:
                 rows[file.path] = _look_at_json(filesystem, file.path, columns)
     if not columns:
@@ -92,12 +100,34 @@ def _find(
             for name, column in columns.items()
         ]
     keys = [part.with_metadata(FOLDER) for part in key_fields(files) if part.name not in columns]
-    return TextContents(pa.schema([*fields, *keys]), rows if counted else None)
+    if keys:
+        dialect.note(f"{keys[0].name!r} is the name of a folder")
+    return TextContents(pa.schema([*fields, *keys]), rows if counted else None, dialect.reason)
 
 
-def opened(filesystem: fs.FileSystem, path: str) -> TextStream:
-    """Open a file at its beginning, decompressed."""
-    return TextStream(unpacked(filesystem.open_input_stream(path, compression=None), path))
+def _dialect(options: TextOptions, *, counted: bool) -> Dialect:
+    dialect = Dialect()
+    if options.format != CSV:
+        dialect.note("they are JSON lines")
+    if options.delimiter != ",":
+        dialect.note("their delimiter is not a comma")
+    if not counted:
+        dialect.note("?types=text does not examine their quotes")
+    return dialect
+
+
+def opened(
+    filesystem: fs.FileSystem, path: str, look: Callable[[bytes], None] | None = None
+) -> TextStream:
+    """Open a file at its beginning, decompressed.
+
+    Args:
+        filesystem: the file system with the file.
+        path: the file.
+        look: called with each piece that is read.
+    """
+    stream = unpacked(filesystem.open_input_stream(path, compression=None), path)
+    return TextStream(stream, look)
 
 
 def _check_same(
@@ -130,10 +160,16 @@ def _look_at_csv(
     options: TextOptions,
     names: Sequence[str],
     columns: Mapping[str, ColumnType],
+    dialect: Dialect,
 ) -> int:
     count = 0
     order = list(columns)
-    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, order):
+
+    def begin() -> TextStream:
+        dialect.begin()
+        return opened(filesystem, path, dialect.look)
+
+    for batch in csv_rows.batches(begin, options, names, order):
         count += batch.num_rows
         for name, texts in zip(order, batch.columns, strict=True):
             columns[name].look(texts)

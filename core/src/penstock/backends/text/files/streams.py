@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +32,13 @@ class TextStream(io.RawIOBase):
 
     Args:
         stream: the decompressed bytes of a file.
+        look: called with each piece that is read.
     """
 
-    def __init__(self, stream: pa.NativeFile) -> None:
+    def __init__(self, stream: pa.NativeFile, look: Callable[[bytes], None] | None = None) -> None:
         super().__init__()
         self._stream = stream
+        self._look = look
         self._has_begun = self._ended = False
         self._last = self._held = b""
 
@@ -58,6 +61,8 @@ class TextStream(io.RawIOBase):
                 if piece.startswith(mark):
                     raise Broken(f"expected UTF-8, found {name}; convert it first, as with iconv")
             piece = piece.removeprefix(_BOM)
+        if self._look is not None:
+            self._look(piece)
         return piece
 
     def _filled(self, size: int) -> bytes:
