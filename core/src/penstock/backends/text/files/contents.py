@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,19 +170,29 @@ def _look_at_csv(
         dialect.begin()
         return opened(filesystem, path, dialect.look)
 
-    for batch in csv_rows.batches(begin, options, names, order):
+    for batch in _ahead(csv_rows.batches(begin, options, names, order)):
         count += batch.num_rows
         for name, texts in zip(order, batch.columns, strict=True):
             columns[name].look(texts)
     return count
 
 
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches while another thread parses the next one."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
 def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, ColumnType]) -> int:
     count = 0
     for rows in json_rows.objects(lambda: opened(filesystem, path)):
         count += len(rows)
-        for name in json_rows.keys_of(rows):
-            written = json_rows.json_of(rows, name).drop_null()
+        names = json_rows.keys_of(rows)
+        for name, array in zip(names, json_rows.json_of(rows, names), strict=True):
+            written = array.drop_null()
             column = columns.setdefault(name, ColumnType())
             kinds = json_rows.kinds_of(written)
             texts = json_rows.texts_of(written)

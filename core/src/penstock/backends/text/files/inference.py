@@ -10,6 +10,7 @@ take several times as long, see the others.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 
 import pyarrow as pa
@@ -60,7 +61,7 @@ class _Cast(_Candidate):
     """Whether Arrow writes values of the type in this form."""
 
     def look(self, texts: pa.Array) -> bool:
-        if self.is_written and _is_usual(texts, self.kind):
+        if self.is_written and _usual(texts, self.kind) is not None:
             return True
         if not super().look(texts):
             return False
@@ -117,8 +118,9 @@ class _Decimal(_Candidate):
     def look(self, texts: pa.Array) -> bool:
         if self._scale is None:
             self._scale = len(texts[0].as_py().partition(".")[2])
-        if self._scale <= LONG and _is_usual(texts, pa.decimal128(LONG, self._scale)):
-            ends = pc.min_max(texts.cast(pa.decimal128(LONG, self._scale))).as_py()
+        kind = pa.decimal128(LONG, min(self._scale, LONG))
+        if (numbers := _usual(texts, kind)) is not None:
+            ends = pc.min_max(numbers).as_py()
             whole = _digits(int(ends["min"]), int(ends["max"]))
             self._digits = max(self._digits, whole)
             return bool(self._digits + self._scale <= LONG)
@@ -152,8 +154,9 @@ class _Double(_Candidate):
         return True if _digits(least, most) <= SURE_DIGITS else None
 
     def look(self, texts: pa.Array) -> bool:
-        written = _written(texts, pa.float64())
-        if written is not None:  # what Arrow writes in the same way has no shorter form
+        with suppress(pa.ArrowException):
+            # What Arrow writes in the same way is the shortest form of a double.
+            written = texts.cast(pa.float64()).cast(pa.string())
             texts = texts.filter(pc.not_equal(written, texts))
         if not len(texts):
             return True
@@ -186,7 +189,7 @@ class _Timestamp(_Cast):
     kind = pa.timestamp("us")
 
     def look(self, texts: pa.Array) -> bool:
-        return _is_usual(texts, pa.timestamp("s")) or super().look(texts)
+        return _usual(texts, pa.timestamp("s")) is not None or super().look(texts)
 
 
 class _Zoned(_Cast):
@@ -224,26 +227,22 @@ _ORDER: tuple[Callable[[], _Candidate], ...] = (
 )  # fmt: skip
 
 
-def _written(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    """Return the values of texts as Arrow writes them; None if one is not a value of the type."""
-    try:
-        return texts.cast(kind).cast(pa.string())
-    except (pa.ArrowException, ValueError):
-        return None
-
-
-def _is_usual(texts: pa.Array, kind: pa.DataType) -> bool:
-    """Whether all texts are values of a type, written as Arrow writes them.
+def _usual(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return the values of texts that are written as Arrow writes them; None if one is not.
 
     Args:
         texts: the values.
         kind: the type.
     """
-    # Mostly the first value shows that they are not.
-    return all(
-        (written := _written(some, kind)) is not None and written.equals(some)
-        for some in (texts[:1], texts)
-    )
+    found = None
+    for some in (texts[:1], texts):  # mostly the first shows that they are not
+        try:
+            found = some.cast(kind)
+        except (pa.ArrowException, ValueError):
+            return None
+        if not found.cast(pa.string()).equals(some):
+            return None
+    return found
 
 
 def _digits(least: int, most: int) -> int:
@@ -272,14 +271,15 @@ class ColumnType:
         if not len(texts):
             return
         self._has_values = True
-        whole = _is_usual(texts, pa.int64())
-        ends = pc.min_max(texts.cast(pa.int64())).as_py() if whole else {}
+        whole = _usual(texts, pa.int64())
+        ends = {} if whole is None else pc.min_max(whole).as_py()
         self._candidates = [
             each
             for each in self._candidates
             if (
                 found
-                if whole and (found := each.look_at_integers(*ends.values())) is not None
+                if whole is not None
+                and (found := each.look_at_integers(*ends.values())) is not None
                 else each.look(texts)
             )
         ]

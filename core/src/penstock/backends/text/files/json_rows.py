@@ -7,14 +7,13 @@ pairs, and says what is wrong.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv
 
 from penstock.backends.parquet.errors import Broken
 from penstock.backends.text.files.json_values import normal_json, object_of
@@ -28,11 +27,12 @@ STRING, NUMBER, BOOLEAN, NESTED = "string", "number", "boolean", "nested"
 """The kinds of a column's values in JSON."""
 _KINDS = {b'"': STRING, b"t": BOOLEAN, b"f": BOOLEAN, b"[": NESTED, b"{": NESTED}
 
-Row = Mapping[str, Any]
-"""An object: by key, the value's JSON as bytes, or as an object with such a buffer."""
+Row = dict[str, msgspec.Raw]
+"""An object: by key, the value's JSON."""
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_NULL = b"null"
+_encode_lines = msgspec.json.Encoder().encode_lines
+_NULL = msgspec.Raw(b"null")
 
 
 def blocks(stream: TextStream) -> Iterator[bytes]:
@@ -103,7 +103,7 @@ def _row(line: bytes, place: str) -> Row:
         try:
             row: Row = _decode(line)
         except (ValueError, RecursionError):
-            row = object_of(text, place)
+            row = {name: msgspec.Raw(json) for name, json in object_of(text, place).items()}
     except UnicodeDecodeError:
         raise Broken(f"{place}: expected UTF-8, found other bytes") from None
     except ValueError as error:
@@ -122,14 +122,41 @@ def keys_of(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(rows)))
 
 
-def json_of(rows: Sequence[Row], name: str) -> pa.Array:
-    """Return a key's values as they are written, in JSON; NULL for null and missing keys."""
-    content = b"\n".join([row.get(name, _NULL) for row in rows])  # no value has a line break
-    ends = pa.py_buffer(struct.pack("=ii", 0, len(content)))
-    whole = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(content)])
-    array = pc.split_pattern(whole, "\n").values
-    null = pc.equal(array, "null")
-    return pc.if_else(null, None, array) if pc.any(null).as_py() else array
+def json_of(rows: Sequence[Row], names: Sequence[str]) -> list[pa.Array]:
+    """Return some keys' values as they are written, in JSON; NULL for null and missing keys."""
+    if not rows:
+        return [pa.array([], pa.string()) for _ in names]
+    keys = tuple(rows[0])
+    if set(map(tuple, rows)) != {keys} or 2 * len(names) < len(keys):
+        return [_split([row.get(name, _NULL) for row in rows]) for name in names]
+    # All at once, which takes two thirds of the time.
+    cells = _split(chain.from_iterable(map(dict.values, rows)))
+    firsts = pa.array(range(0, len(cells), len(keys)), pa.int32())
+    missing = pa.nulls(len(rows), pa.string())
+    return [
+        cells.take(pc.add(firsts, keys.index(name))) if name in keys else missing for name in names
+    ]
+
+
+def _split(cells: Iterable[msgspec.Raw]) -> pa.Array:
+    """Return values of JSON as an array; NULL for null.
+
+    Arrow's parser of CSV finds lines faster than its functions on texts. No value contains a line
+    feed, and a carriage return only stands between tokens.
+    """
+    content = _encode_lines(list(cells)).replace(b"\r", b" ")
+    reader = csv.open_csv(
+        pa.BufferReader(content),
+        csv.ReadOptions(column_names=["json"], use_threads=False, block_size=len(content) + 1),
+        csv.ParseOptions(delimiter="\x01", quote_char=False, ignore_empty_lines=False),
+        csv.ConvertOptions(
+            column_types={"json": pa.string()},
+            strings_can_be_null=True,
+            null_values=["null"],
+            check_utf8=False,
+        ),
+    )
+    return reader.read_next_batch().column(0)
 
 
 def kinds_of(array: pa.Array) -> set[str]:
@@ -182,5 +209,8 @@ def batch(rows: Sequence[Row], columns: Sequence[str], nested: frozenset[str]) -
     """
     if not columns:
         return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["row"]).select([])
-    arrays = [texts_of(json_of(rows, name), is_nested=name in nested) for name in columns]
+    arrays = [
+        texts_of(written, is_nested=name in nested)
+        for name, written in zip(columns, json_of(rows, columns), strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
