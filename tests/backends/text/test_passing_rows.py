@@ -7,13 +7,17 @@ import gzip
 import io
 import random
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import CopySpec, plan
+from penstock import CopySpec, copy, plan, resume
 from penstock.backends.text.files.passing import Dialect, Outside
+from penstock.errors import PenstockError
+from penstock.events import Event, Failed, Planned
 from penstock.model.plans import PartitionPlan
 
 from ...one_copy import OneCopy
@@ -171,6 +175,28 @@ def test_rejected_values(server: Side, tmp_path: Path, rows: str, message: str) 
     failed = OneCopy(**options(server, url))
     assert failed.error is not None
     assert re.search(message, failed.message), failed.message
+    assert server.rows("SELECT * FROM public.t") == []
+
+
+def test_a_snapshot_of_changed_files(server: Side, tmp_path: Path) -> None:
+    """The plan is older: its workers must not send what the server reads differently."""
+    server.run("CREATE TABLE public.t (id int, name text)")
+    url = write_file(tmp_path / "a.csv", "id,name\n1,x\n")
+    events: list[Event] = []
+
+    def follow(stream: Iterator[Event]) -> None:
+        with suppress(PenstockError):
+            for event in stream:
+                events.append(event)
+                if isinstance(event, Planned):
+                    write_file(tmp_path / "a.csv", 'id,name\n1,5" disk\n')
+
+    follow(copy(CopySpec(**options(server, url))))
+    assert events
+    run_id = events[0].run_id
+    follow(resume(run_id, source=url, target=server.url, on_snapshot_lost="accept"))
+    messages = [str(event.error["message"]) for event in events if isinstance(event, Failed)]
+    assert "their rows now have to be parsed, because a quote is within" in messages[-1]
     assert server.rows("SELECT * FROM public.t") == []
 
 

@@ -12,10 +12,11 @@ from penstock.backends.parquet.location import FilesLocation
 from penstock.backends.parquet.reader import ParquetReader
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.background import BufferedIterator
-from penstock.backends.text.files.contents import find
+from penstock.backends.text.files.contents import find, why_parsed
 from penstock.backends.text.files.scan import TextScan
 from penstock.backends.text.files.snapshot import listed, schema_of
 from penstock.backends.text.location import parse
+from penstock.errors import Diagnosis, PermanentError
 from penstock.model.extents import FilePart
 from penstock.model.plans import Partition
 
@@ -42,6 +43,12 @@ class TextReader(ParquetReader):
     ) -> Iterator[tuple[bytes, int]]:
         parts = self._parts(partition)
         scan = self._scan(file_system(self._location, "source"), parts, stopped)
+        if reason := why_parsed(scan.schema):
+            raise PermanentError(
+                f"source: the files of {self._text} have changed since planning: their rows now "
+                f"have to be parsed, because {reason}; start a new run",
+                Diagnosis(side="source"),
+            )
         return scan.pieces(parts)
 
     def _located(self, url: str) -> FilesLocation:

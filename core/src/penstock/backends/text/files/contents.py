@@ -23,6 +23,7 @@ from penstock.backends.text.files.values import FOLDER
 from penstock.backends.text.location import CSV, TEXT, TextOptions
 from penstock.errors import PlanningError
 
+_PARSED = b"penstock.parsed"
 _NOT_FINITE = pa.array(["NaN", "Infinity", "-Infinity"])
 
 
@@ -34,8 +35,21 @@ class TextContents:
     """Columns of folders come last."""
     rows: Mapping[str, int] | None
     """By path; None if the files were not read."""
-    parsed: str
-    """Why rows cannot pass through as they are; empty if they can. See `api.worker.CSV`."""
+
+    @property
+    def parsed(self) -> str:
+        """Why rows cannot pass through as they are; see `why_parsed`."""
+        return why_parsed(self.schema)
+
+
+def why_parsed(schema: pa.Schema) -> str:
+    """Return why rows cannot pass through as they are; empty if they can. See `api.worker.CSV`.
+
+    Args:
+        schema: the schema of the files, also from a snapshot's token.
+    """
+    reason: bytes = (schema.metadata or {}).get(_PARSED, b"")
+    return reason.decode()
 
 
 _cache: dict[object, TextContents] = {}
@@ -103,7 +117,8 @@ def _find(
     keys = [part.with_metadata(FOLDER) for part in key_fields(files) if part.name not in columns]
     if keys:
         dialect.note(f"{keys[0].name!r} is the name of a folder")
-    return TextContents(pa.schema([*fields, *keys]), rows if counted else None, dialect.reason)
+    remark = {_PARSED: dialect.reason} if dialect.reason else None
+    return TextContents(pa.schema([*fields, *keys], remark), rows if counted else None)
 
 
 def _dialect(options: TextOptions, *, counted: bool) -> Dialect:
