@@ -30,6 +30,7 @@ from benchmarks import (
     speed,
     start,
     tables,
+    texts,
 )
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
@@ -48,6 +49,7 @@ PARTS = (
     "peers",
     "partitioned",
     "files",
+    "texts",
     "mysql",
     "mysql-tables",
     "mysql-employees",
@@ -71,6 +73,7 @@ Part = (
     | peers.Peers
     | partitioned.Partitioned
     | files.Files
+    | texts.Texts
     | mysql.Mysql
     | mysql_tables.MysqlTables
     | mssql.Mssql
@@ -108,6 +111,8 @@ def main() -> int:
             found["partitioned"] = partitioned.measure_all(bench, options.scale, options.repeat)
         if "files" in options.only:
             found["files"] = files.run(bench, options.scale, options.degrees, options.repeat)
+        if "texts" in options.only:
+            found["texts"] = texts.run(bench, options.scale, options.repeat)
         if "mysql" in options.only and (missing := mysql_missing()):
             tell(f"mysql: left out: {missing}")
         elif "mysql" in options.only:

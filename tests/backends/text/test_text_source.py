@@ -22,7 +22,7 @@ from .text_files import rows_of, schema_of, table_of, write_file
 TYPES = {
     "int64": ["0", "-1", "9223372036854775807"],
     "decimal128(38, 0)": ["1", "12345678901234567890"],
-    "decimal128(18, 2)": ["1.50", "-0.25"],
+    "decimal128(18, 2)": ["1.50", "-0.25", "-0.00"],
     "double": ["1.5", "2", "0.30000000000000004", "1e+20", "NaN", "-Infinity"],
     "bool": ["true", "false"],
     "date32[day]": ["2024-02-29", "0001-01-01"],
@@ -50,6 +50,9 @@ TEXTS = [
     ["1e400", "1"],
     ["123456789012345678901234567890123456789"],
     ["True", "yes"],
+    ["0.50", "-0.00", "1.5"],
+    ["1", "2 "],
+    ["2024-01-01 00:00:00", "2024-01-01 00:00:60"],
 ]
 
 
@@ -191,6 +194,30 @@ def test_a_long_row(tmp_path: Path) -> None:
     assert found["b"][-2].as_py() == long
 
 
+@pytest.mark.parametrize("value", ["ab", 'a,"\n'])
+def test_a_long_first_row_without_a_header(tmp_path: Path, value: str) -> None:
+    """The names of the columns come from the first row, which is longer than a piece."""
+    long = value * (3 << 19)
+    quoted = '"' + long.replace('"', '""') + '"'
+    url = write_file(tmp_path / "a.csv", f"1,{quoted}\n2,b\n") + "?header=false"
+    assert rows_of(url) == [(1, long), (2, "b")]
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_line_breaks_of_values_wherever_a_block_ends(tmp_path: Path, before: int) -> None:
+    """The parser reads blocks of 4 MiB, which may end between a carriage return and a line feed."""
+    text = "\r\n\r" * (1 << 20)
+    url = write_file(tmp_path / "a.csv", f'a,b\n{"1" * (before + 1)},"{text}"\n2,"{text}"\n')
+    assert table_of(url)["b"].to_pylist() == [text, text]
+
+
+def test_the_row_of_a_quote_among_many_others(tmp_path: Path) -> None:
+    many = '""' * (3 << 20)
+    content = f'a,b\n1,"{many}"\n2,"{many}\n3,c\n'
+    with pytest.raises(PenstockError, match=r"a\.csv: row 3: a quote .* is not closed"):
+        rows_of(write_file(tmp_path / "a.csv", content))
+
+
 def test_random_csv(tmp_path: Path) -> None:
     """All values are read as written."""
     draw = random.Random(5)
@@ -275,9 +302,18 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
     "utf16": ("a.csv", "a,b\n1,2\n".encode("utf-16"), r"a\.csv: expected UTF-8, found UTF-16"),
     "json latin1": ("a.jsonl", b'{"a": 1}\n{"a": "\xe9"}\n', r"a\.jsonl: line 2: expected UTF-8"),
     "no json": ("a.jsonl", '{"a": 1}\n{"a": 1,}\n', r"a\.jsonl: line 2: expected a JSON object"),
+    "a key without a name": (
+        "a.jsonl",
+        '{"a": 1}\n{"" : 1}\n',
+        r"a\.jsonl: line 2: a key is empty",
+    ),
+    "two objects": ("a.jsonl", '{"a": 1} {"a": 2}\n', r"a\.jsonl: line 1: expected a JSON object"),
+    "half": ("a.jsonl", '\n\n{"a": "\\ud800"}\n', r"a\.jsonl: line 3, key 'a': .* half of a surr"),
+    "half a key": ("a.jsonl", '{"\\ud800": 1}\n', r"a\.jsonl: line 1, key '.*ud800': .* half of"),
     "an array": ("a.jsonl", "[1]\n", r"a\.jsonl: line 1: expected a JSON object.*jq"),
     "NaN": ("a.jsonl", '{"a": NaN}\n', r"a\.jsonl: line 1: .*JSON has no NaN"),
-    "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz"),
+    "no gzip": ("a.csv.gz", "a,b\n1,2\n", r"a\.csv\.gz: cannot be read as CSV"),
+    "no zstd": ("a.jsonl.zst", "{}", r"a\.jsonl\.zst: cannot be read as JSON lines"),
 }
 
 
@@ -317,6 +353,55 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
 def test_bad_urls(url: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse(url, "--source")
+
+
+def test_numbers_and_strings_as_written(tmp_path: Path) -> None:
+    """Whatever else is in the column, and however the lines around them are written."""
+    cells = [
+        "1.10", "-0", "1e400", "1" * 30, '"\\u00e9\\ud83d\\ude00\\n"', "null", '"null"', "true",
+        '"a,\\"b"', '""', '"\\\\"', "0.0", '"\\u0000"', "-1E+05",
+    ]  # fmt: skip
+    lines = [f' {{"a" :{cell} ,"b":1,"b": 2}}\r' for cell in cells]
+    lines[3:3] = ["", " \t\r", '{"b": 3, "c": {"x": "\\ud800"}}', '{"\\u0061": "escaped"}']
+    url = write_file(tmp_path / "a.jsonl", "\n".join(lines))
+    table = table_of(url)
+    assert table["a"].to_pylist() == [
+        *("1.10", "-0", "1e400", None, "escaped", "1" * 30, "é😀\n", None, "null", "true"),
+        *('a,"b', "", "\\", "0.0", "\x00", "-1E+05"),
+    ]
+    assert table["b"].to_pylist() == [2, 2, 2, 3, None] + [2] * 11
+    assert table["c"][3].as_py() == '{"x": "\\ud800"}'
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("[1.10,-0, 1e5,1E400]", "[1.10, -0, 1e5, 1E400]"),
+        ('{"b":2,"a":1,"b":3.0}', '{"b": 3.0, "a": 1}'),
+        ('["\\u00e9\\/","\\ud800"]', '["é/", "\\ud800"]'),
+        (f"[{'7' * 5000}]", f"[{'7' * 5000}]"),
+        ("[ true,null , [ ] ,{ }]", "[true, null, [], {}]"),
+        ("[" * 3000 + "]" * 3000, "[" * 3000 + "]" * 3000),
+    ],
+    ids=range(6),
+)
+def test_nested_json(tmp_path: Path, written: str, text: str) -> None:
+    url = write_file(tmp_path / "a.jsonl", f'{{"a": {written}}}\n{{"a": "x"}}\n')
+    assert rows_of(url) == [(text,), ('"x"',)]
+
+
+def test_errors_in_late_lines_have_the_right_line_number(tmp_path: Path) -> None:
+    lines = ['{"a": 1}', ""] * 400_000
+    lines[700_000] = '{"a": }'
+    with pytest.raises(PenstockError, match=r"line 700,001: expected a JSON object"):
+        rows_of(write_file(tmp_path / "a.jsonl", "\n".join(lines)))
+
+
+def test_a_long_line(tmp_path: Path) -> None:
+    long = "ü" * (5 << 20)
+    lines = [json.dumps({"a": text}) for text in ("b", long, "c")]
+    url = write_file(tmp_path / "a.jsonl", "\n".join(lines))
+    assert rows_of(url) == [("b",), (long,), ("c",)]
 
 
 def test_json_of_the_standard_library_agrees(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.api.worker import are_shared
+from penstock.backends.api.worker import CSV, are_shared
 from penstock.errors import PlanningError
 from penstock.model.tables import EXPRESSION, KEY, Column, ColumnPair
 from penstock.spec.groups.route import Route
@@ -36,6 +36,7 @@ def map_columns(
     *,
     fit: FitColumns,
     formats: Sequence[str],
+    whole_rows: bool = True,
 ) -> ColumnMapping:
     """Pair the source's columns with the target's, by name or by position.
 
@@ -45,6 +46,7 @@ def map_columns(
         theirs: the target's columns.
         fit: see `TargetCatalog.fit`; a cast that the source lacks is no fit.
         formats: the formats that both support, best first for the source.
+        whole_rows: whether partitions are all rows of some files, with all columns as they are.
 
     Raises:
         PlanningError: columns have no counterpart, or types do not fit; the message lists all.
@@ -67,7 +69,7 @@ def map_columns(
             + _table([("column", "source", "target", "why"), *lines])
             + (_advice(route, columns, theirs, unfit) if unpaired else "")
         )
-    format_, reasons = _form(route, pairs, fits, formats)
+    format_, reasons = _form(route, pairs, fits, formats, whole_rows=whole_rows)
     return ColumnMapping(
         columns=tuple(source for source, _ in pairs),
         pairs=tuple(
@@ -198,10 +200,19 @@ def _advice(
 
 
 def _form(
-    route: Route, pairs: Pairs, fits: Sequence[Fit], formats: Sequence[str]
+    route: Route,
+    pairs: Pairs,
+    fits: Sequence[Fit],
+    formats: Sequence[str],
+    *,
+    whole_rows: bool,
 ) -> tuple[str, list[str]]:
     """Return the stream format, and why it is not the best one."""
-    carried = [name for name in formats if all(name in fit.formats for fit in fits)]
+    carried = [
+        name
+        for name in formats
+        if all(name in fit.formats for fit in fits) and (whole_rows or name != CSV)
+    ]
     if not carried:
         raise PlanningError(
             f"{route.source_name} and {route.target_name} share no stream format that carries "
@@ -209,14 +220,26 @@ def _form(
         )
     fit_of_column = [(source.name, fit) for (source, _), fit in zip(pairs, fits, strict=True)]
     reasons = []
+    if CSV in formats:
+        reasons += _why_parsed(pairs, carried[0], whole_rows=whole_rows)
     if carried[0] != formats[0]:
         slow = [name for name, fit in fit_of_column if formats[0] not in fit.formats]
-        if len(slow) < len(pairs):
+        if 0 < len(slow) < len(pairs):
             reasons.append(f"{carried[0]} streams, because of {_name_list(slow)}")
     casts = [f"{name}::{fit.cast}" for name, fit in fit_of_column if fit.cast]
     if casts:
         reasons.append(f"cast by the source: {_name_list(casts)}")
     return carried[0], reasons
+
+
+def _why_parsed(pairs: Pairs, format_: str, *, whole_rows: bool) -> list[str]:
+    """Return the reason why the rows of text files are parsed, or pass through as they are."""
+    if format_ == CSV:
+        return ["rows pass through as the files have them"]
+    if not whole_rows:
+        return ["rows are parsed, because rows or columns are selected or changed"]
+    why = next((why for source, _ in pairs if (why := source.traits.get(CSV))), "")
+    return [f"rows are parsed, because {why}"] if why else []
 
 
 def _name_list(names: Sequence[str], most: int = 6) -> str:

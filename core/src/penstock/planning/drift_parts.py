@@ -136,6 +136,7 @@ class DriftParts:
             theirs,
             fit=lambda mine, theirs: self.answers[Fits(relation, tuple(mine), tuple(theirs))],
             formats=self.request.capabilities.formats,
+            whole_rows=self.request.takes_whole_rows(route),
         )
 
 

@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.facts import Siblings
 from penstock.model.plans import Partition
+from penstock.model.tables import Located
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
+from penstock.spec.strategies import AUTO, FILES, WHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,23 @@ class PlanRequest:
     series: str = ""
     siblings: Siblings | None = None
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def takes_whole_rows(self, route: Route) -> bool:
+        """Whether partitions are all rows of some files, with all columns as they are.
+
+        Args:
+            route: the route of the rows, maybe with fewer columns than the user's.
+        """
+        options = self.partitioning
+        selects = route.where or route.exclude_columns or route.expressions or route.masks
+        return (
+            isinstance(route.relation, Located)
+            and not selects
+            and route.columns is None
+            and options.key is None
+            and options.partition_strategy in (AUTO, FILES, WHOLE)
+            and not self.partitions
+        )
 
     @classmethod
     def of(

@@ -24,7 +24,17 @@ tabs between the values and `\N` for NULL; in texts `\t`, `\n`, `\r`, `\b` and `
 characters. By their types in Arrow, numbers are written in digits, truth values as 1 and 0, days
 and moments in ISO form, in UTC and without a zone, bytes in hexadecimal digits, UUIDs with dashes,
 what else there is as it is shown."""
-SHARED_FORMATS = (LINES, ARROW)
+CSV = "csv"
+r"""A third, for rows that are CSV on one side, and pass through as they are: blocks are pieces of
+UTF-8, which may end anywhere. Values are separated by commas, and rows end with a line feed; no row
+is blank or begins with `\.`, the end of data for some systems. A quoted value is in quotes as a
+whole, with quotes in it doubled; no other value has quotes. An empty one without quotes is NULL.
+There is no header.
+
+A source's column that it carries has a trait of this name: empty, or the reason why rows have to be
+parsed.
+"""
+SHARED_FORMATS = (CSV, LINES, ARROW)
 """Formats shared by unlike systems; all others belong to one system."""
 
 

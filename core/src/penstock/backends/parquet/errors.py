@@ -82,13 +82,14 @@ _TRANSIENT_BOTO = (
 )
 
 
-def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
+def from_driver(error: Exception, side: str, subject: str, noun: str = "Parquet") -> PenstockError:
     """Classify an error as transient or permanent, and keep the server's diagnosis.
 
     Args:
         error: an error of the file system, botocore or pyarrow.
         side: `source` or `target`.
         subject: the file that was read or written.
+        noun: the format of the file.
     """
     if isinstance(error, boto.ClientError):
         fields: Any = error.response.get("Error", {})
@@ -116,7 +117,7 @@ def from_driver(error: Exception, side: str, subject: str) -> PenstockError:
         return _error_of(False, f"{side}: {subject}: {words}", side)
     # Without a number or code, pyarrow cannot read the file's content.
     return _error_of(
-        False, f"{side}: {subject}: cannot be read as Parquet: {values.server_message(words)}", side
+        False, f"{side}: {subject}: cannot be read as {noun}: {values.server_message(words)}", side
     )
 
 
@@ -142,12 +143,13 @@ DRIVER_ERRORS = (OSError, pa.ArrowException, boto.BotoCoreError, boto.ClientErro
 
 
 @contextmanager
-def translated(side: str, subject: str) -> Iterator[None]:
+def translated(side: str, subject: str, noun: str = "Parquet") -> Iterator[None]:
     """Translate errors of file systems, botocore and pyarrow to Penstock's.
 
     Args:
         side: ``source`` or ``target``.
         subject: the file that is read or written, for the message.
+        noun: the format of the file, for the message.
 
     Raises:
         TransientError, PermanentError: in place of the original errors.
@@ -155,4 +157,4 @@ def translated(side: str, subject: str) -> Iterator[None]:
     try:
         yield
     except DRIVER_ERRORS as error:
-        raise from_driver(error, side, subject) from error
+        raise from_driver(error, side, subject, noun) from error

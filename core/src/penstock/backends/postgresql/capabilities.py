@@ -9,7 +9,7 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.backends.api.worker import ARROW, LINES
+from penstock.backends.api.worker import ARROW, CSV, LINES
 from penstock.backends.postgresql.session.statements import FORMATS
 from penstock.spec.modes import Ending, Entry, Table, modes_with
 from penstock.spec.night_kinds import COLUMN, XMIN
@@ -44,7 +44,7 @@ SOURCE = SourceCapabilities(
 
 TARGET = TargetCapabilities(
     system=SYSTEM,
-    formats=(*FORMATS, ARROW),
+    formats=(*FORMATS, CSV, ARROW),
     modes=LOADED,
     creating_modes=CREATING,
     options={

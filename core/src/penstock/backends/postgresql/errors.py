@@ -226,26 +226,26 @@ _COPIED = re.compile(r"^COPY .+?, line (\d+)(?:, column (.+?))?(?=: |$)", re.M)
 
 
 @contextmanager
-def translated(side: str, *, rows: bool = False, table: str = "") -> Iterator[None]:
+def translated(side: str, *, rows: str = "", table: str = "") -> Iterator[None]:
     """Translate a driver's errors to Penstock's.
 
     Args:
         side: `source` or `target`, for the messages.
-        rows: report the row of the stream and the column; the server's line numbers are the
-            stream's row numbers.
+        rows: report the line of the stream, by this word, and the column; empty if the server's
+            line numbers mean nothing to users.
         table: see `from_driver`.
     """
     try:
         yield
     except psycopg.Error as error:
-        raise from_driver(error, side, _place(error) if rows else "", table) from error
+        raise from_driver(error, side, _place(error, rows) if rows else "", table) from error
 
 
-def _place(error: psycopg.Error) -> str:
+def _place(error: psycopg.Error, noun: str) -> str:
     match = _COPIED.search(error.diag.context or "")
     if match is None:
         return ""
-    row = f"row {int(match[1]):,}"
+    row = f"{noun} {int(match[1]):,}"
     column = error.diag.column_name or match[2]
     return f"column {column!r}, {row}" if column else row
 

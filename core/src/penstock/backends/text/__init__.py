@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.backends.api.installation import check_installed
 from penstock.backends.text.backend import TextBackend
 
-check_installed("boto3", "duckdb", "pyarrow")
+check_installed("boto3", "duckdb", "msgspec", "pyarrow")
 
 local = TextBackend("csv", remote=False)
 s3 = TextBackend("csv", remote=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.backends.api.capabilities import (
     COMPUTING,
     INSERTING,
@@ -9,7 +11,7 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.backends.api.worker import ARROW
+from penstock.backends.api.worker import ARROW, CSV
 from penstock.spec.modes import Entry, modes_with
 from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
@@ -19,10 +21,13 @@ LOADED = modes_with((*INSERTING, Entry.REPLACE))
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
-    formats=(ARROW,),
+    formats=(CSV, ARROW),
     strategies=(AUTO, RANGE, NTILE, HASH, VALUES, TIME, FILES, WHOLE),
     options=COMPUTING,
 )
+
+# Only CSV can pass through as it is.
+JSON_SOURCE = replace(SOURCE, formats=(ARROW,))
 
 TARGET = TargetCapabilities(
     system=SYSTEM,

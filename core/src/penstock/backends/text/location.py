@@ -43,6 +43,11 @@ class TextOptions:
     """Empty: inferred from all values. `TEXT`: all columns are texts."""
 
     @property
+    def noun(self) -> str:
+        """The format's name in messages."""
+        return "CSV" if self.format == CSV else "JSON lines"
+
+    @property
     def compression(self) -> str:
         """The compression of written files: ``gzip``, ``zstd`` or empty."""
         return COMPRESSIONS.get(self.extension.partition(".")[2], "")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.backends.api.facts import SourceFile, TableStatistics
+from penstock.backends.api.worker import CSV
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint
 from penstock.backends.parquet.files.scan import whole_file
 from penstock.backends.parquet.source import SAMPLE, ParquetSource
@@ -14,7 +16,7 @@ from penstock.backends.text.files.snapshot import contents_of, listed, token_of
 from penstock.backends.text.location import identity, parse
 from penstock.model.extents import Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
-from penstock.model.tables import Located, Relation
+from penstock.model.tables import Column, Located, Relation
 
 # Bytes per row, if rows were not counted.
 GUESSED_WIDTH = 100
@@ -35,8 +37,17 @@ class TextSource(ParquetSource):
         self._listed = tuple(files)
         contents = contents_of(self._text, self._listed)
         self._schema, self._counts = contents.schema, contents.rows
+        self._parsed = contents.parsed
         self._scan = TextScan(self._filesystem, self._schema, self._text.options)
         self._begin()
+
+    def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        columns = super().in_arrow(relation, columns)
+        if not isinstance(relation, Located):
+            return columns
+        return tuple(
+            replace(column, traits={**column.traits, CSV: self._parsed}) for column in columns
+        )
 
     # Moments
 

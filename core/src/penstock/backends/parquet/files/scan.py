@@ -59,6 +59,9 @@ class FileScan:
         stopped: asked between two batches.
     """
 
+    noun = "Parquet"
+    """The format of the files, for messages."""
+
     def __init__(
         self,
         filesystem: fs.FileSystem,
@@ -94,11 +97,11 @@ class FileScan:
         """
         for part in parts:
             try:
-                with translated(self._side, part.path):
+                with translated(self._side, part.path, self.noun):
                     yield from self._part(part, columns, row_groups_of(part), head)
             except PermanentError as error:
                 if not isinstance(error, SnapshotLost):
-                    self.check(part)  # half of one version and half of another is not valid Parquet
+                    self.check(part)  # half of one version and half of another is not a valid file
                 raise
 
     def check(self, part: FilePart) -> None:

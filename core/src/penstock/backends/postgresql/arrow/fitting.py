@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.api.worker import ARROW
+from penstock.backends.api.worker import ARROW, CSV
 from penstock.backends.postgresql.arrow.families import (
     canonical_kind,
     element_of,
@@ -26,6 +26,16 @@ from penstock.model.tables import Column
 BLANKS = "trailing blanks are not significant"
 _INTEGER_BITS = {"int2": 16, "int4": 32, "int8": 64, "oid": 33, "xid": 33, "cid": 33, "xid8": 65}
 _EXACT_BITS = {"float4": 24, "float8": 53}
+_SAME_TEXTS = {
+    "boolean": ("bool",),
+    "integer": ("int2", "int4", "int8", "numeric"),
+    "decimal": ("numeric",),
+    "float": ("float8",),
+    "date": ("date",),
+    "time": ("time",),
+    "uuid": ("uuid",),
+    "bytes": ("bytea",),
+}
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 
 
@@ -48,12 +58,30 @@ def _fit(mine: Column, theirs: Column) -> Fit:
     changes = list(dict.fromkeys(_losses(type_, target)))
     warning = "; ".join([*changes, *dict.fromkeys(_risks(type_, target))])
     comparable = not changes or changes == [BLANKS]
+    passes = mine.traits.get(CSV) == "" and is_same_text(type_, target)
     return Fit(
-        formats=(ARROW,),
+        formats=(CSV, ARROW) if passes else (ARROW,),
         warning=warning,
         lossy=bool(changes),
         canonical=canonical_kind(type_, target) if comparable else "",
     )
+
+
+def is_same_text(type_: pa.DataType, target: DataType) -> bool:
+    """Whether the server reads a value's text in CSV as the value that it has as a type in Arrow.
+
+    Args:
+        type_: the type that was inferred from all texts.
+        target: a type that accepts it.
+    """
+    kind = family(type_)
+    if kind == "text":
+        return True
+    if target.bare.schema != "pg_catalog":
+        return False
+    if kind == "timestamp":
+        return target.bare.name == ("timestamptz" if type_.tz else "timestamp")
+    return target.bare.name in _SAME_TEXTS.get(kind, ())
 
 
 def _leaves(type_: pa.DataType, target: DataType) -> Iterator[tuple[pa.DataType, DataType]]:

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.api.worker import ARROW, Block, Wait
+from penstock.backends.api.worker import ARROW, CSV, Block, Wait
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PIECE = 256 * 1024
 POLL_SECONDS = 0.2
 TAKE_ERROR_SECONDS = 5.0
+# What the server's line numbers count, by format.
+_COUNTED = {ARROW: "row", CSV: "line"}
 
 
 class CopyStream:
@@ -113,9 +115,9 @@ class CopyStream:
     def _translated(self) -> AbstractContextManager[None]:
         """Translate errors in the stream.
 
-        For record batches they name the row, which the server counts.
+        If rows come from another system, they name the row or line, which the server counts.
         """
-        return translated("target", rows=self._spec.format == ARROW)
+        return translated("target", rows=_COUNTED.get(self._spec.format, ""))
 
     def _send(self, piece: bytes | memoryview, wait: Wait) -> None:
         pgconn = self._connection.pgconn

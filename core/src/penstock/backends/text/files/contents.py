@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
@@ -15,12 +17,14 @@ from penstock.backends.parquet.files.listing import ListedFile, fingerprint
 from penstock.backends.text.files import csv_rows, json_rows
 from penstock.backends.text.files.inference import ColumnType
 from penstock.backends.text.files.json_rows import STRING
+from penstock.backends.text.files.passing import Dialect
 from penstock.backends.text.files.streams import TextStream, unpacked
 from penstock.backends.text.files.values import FOLDER
 from penstock.backends.text.location import CSV, TEXT, TextOptions
 from penstock.errors import PlanningError
 
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_PARSED = b"penstock.parsed"
+_NOT_FINITE = pa.array(["NaN", "Infinity", "-Infinity"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,21 @@ class TextContents:
     """Columns of folders come last."""
     rows: Mapping[str, int] | None
     """By path; None if the files were not read."""
+
+    @property
+    def parsed(self) -> str:
+        """Why rows cannot pass through as they are; see `why_parsed`."""
+        return why_parsed(self.schema)
+
+
+def why_parsed(schema: pa.Schema) -> str:
+    """Return why rows cannot pass through as they are; empty if they can. See `api.worker.CSV`.
+
+    Args:
+        schema: the schema of the files, also from a snapshot's token.
+    """
+    reason: bytes = (schema.metadata or {}).get(_PARSED, b"")
+    return reason.decode()
 
 
 _cache: dict[object, TextContents] = {}
@@ -65,14 +84,19 @@ def _find(
     columns: dict[str, ColumnType] = {}
     rows: dict[str, int] = {}
     counted = options.format != CSV or options.types != TEXT
+    dialect = _dialect(options, counted=counted)
     for file in files:
-        with translated(side, file.path):
+        with translated(side, file.path, options.noun):
             if options.format == CSV:
                 names = csv_rows.names_of(lambda file=file: opened(filesystem, file.path), options)  # type: ignore[misc]
                 _check_same(names, columns, file, files[0], side)
                 columns = columns or {name: ColumnType() for name in names}
+                if list(names) != list(columns):
+                    dialect.note("their columns are in different orders")
                 if counted:
-                    rows[file.path] = _look_at_csv(filesystem, file.path, options, names, columns)
+                    rows[file.path] = _look_at_csv(
+                        filesystem, file.path, options, names, columns, dialect
+                    )
             else:
                 rows[file.path] = _look_at_json(filesystem, file.path, columns)
     if not columns:
@@ -91,12 +115,35 @@ def _find(
             for name, column in columns.items()
         ]
     keys = [part.with_metadata(FOLDER) for part in key_fields(files) if part.name not in columns]
-    return TextContents(pa.schema([*fields, *keys]), rows if counted else None)
+    if keys:
+        dialect.note(f"{keys[0].name!r} is the name of a folder")
+    remark = {_PARSED: dialect.reason} if dialect.reason else None
+    return TextContents(pa.schema([*fields, *keys], remark), rows if counted else None)
 
 
-def opened(filesystem: fs.FileSystem, path: str) -> TextStream:
-    """Open a file at its beginning, decompressed."""
-    return TextStream(unpacked(filesystem.open_input_stream(path, compression=None), path))
+def _dialect(options: TextOptions, *, counted: bool) -> Dialect:
+    dialect = Dialect()
+    if options.format != CSV:
+        dialect.note("they are JSON lines")
+    if options.delimiter != ",":
+        dialect.note("their delimiter is not a comma")
+    if not counted:
+        dialect.note("?types=text does not examine their quotes")
+    return dialect
+
+
+def opened(
+    filesystem: fs.FileSystem, path: str, look: Callable[[bytes], None] | None = None
+) -> TextStream:
+    """Open a file at its beginning, decompressed.
+
+    Args:
+        filesystem: the file system with the file.
+        path: the file.
+        look: called with each piece that is read.
+    """
+    stream = unpacked(filesystem.open_input_stream(path, compression=None), path)
+    return TextStream(stream, look)
 
 
 def _check_same(
@@ -129,28 +176,43 @@ def _look_at_csv(
     options: TextOptions,
     names: Sequence[str],
     columns: Mapping[str, ColumnType],
+    dialect: Dialect,
 ) -> int:
     count = 0
     order = list(columns)
-    for batch in csv_rows.batches(lambda: opened(filesystem, path), options, names, order):
+
+    def begin() -> TextStream:
+        dialect.begin()
+        return opened(filesystem, path, dialect.look)
+
+    for batch in _ahead(csv_rows.batches(begin, options, names, order)):
         count += batch.num_rows
         for name, texts in zip(order, batch.columns, strict=True):
             columns[name].look(texts)
     return count
 
 
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches while another thread parses the next one."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
 def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, ColumnType]) -> int:
     count = 0
     for rows in json_rows.objects(lambda: opened(filesystem, path)):
         count += len(rows)
-        for name in {key: None for row in rows for key in row}:
-            values = [value for row in rows if (value := row.get(name)) is not None]
+        names = json_rows.keys_of(rows)
+        for name, array in zip(names, json_rows.json_of(rows, names), strict=True):
+            written = array.drop_null()
             column = columns.setdefault(name, ColumnType())
-            kinds = set(map(json_rows.kind, values))
-            texts = pa.array(map(json_rows.text, values), pa.string())
-            special = STRING in kinds and all(
-                value in _NOT_FINITE for value in values if type(value) is str
-            )
+            kinds = json_rows.kinds_of(written)
+            texts = json_rows.texts_of(written)
+            strings = texts.filter(pc.starts_with(written, '"')) if STRING in kinds else texts
+            special = STRING in kinds and bool(pc.all(pc.is_in(strings, _NOT_FINITE)).as_py())
             column.note(kinds, special)
             column.look(texts)
     return count

@@ -11,7 +11,13 @@ import pyarrow as pa
 from pyarrow import csv
 
 from penstock.backends.parquet.errors import Broken
-from penstock.backends.text.files.csv_quotes import NOT_CLOSED, Survey, first_row, survey
+from penstock.backends.text.files.csv_quotes import (
+    MOST_HEADER_BYTES,
+    NOT_CLOSED,
+    Survey,
+    first_row,
+    survey,
+)
 from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.location import TextOptions
 from penstock.model import values
@@ -35,7 +41,8 @@ def names_of(opened: Opened, options: TextOptions) -> tuple[str, ...]:
     Raises:
         Broken: two columns have the same name, or the file cannot be parsed.
     """
-    row = first_row(opened, options.delimiter)
+    most = MOST_HEADER_BYTES if options.header else MOST_ROW_BYTES
+    row = first_row(opened, options.delimiter, most)
     if not row:
         return ()
     try:

@@ -1,11 +1,14 @@
-"""Parts of JSON that Python's own parser does not support: deep nesting, and half characters."""
+"""JSON that other parsers reject or change: deep nesting, half characters, numbers as written."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
+
+from penstock.backends.parquet.errors import Broken
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ATOM = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
@@ -17,6 +20,119 @@ class Raw(str):
     """JSON as a text, which is not parsed."""
 
     __slots__ = ()
+
+
+class Number(str):
+    """The digits of a number."""
+
+    __slots__ = ()
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"JSON has no {name}; expected a text, in quotes")
+
+
+def _same_float(text: str) -> float:
+    """Return a number that Python writes as it was written.
+
+    Raises:
+        ValueError: Python writes the number differently.
+    """
+    number = float(text)
+    if repr(number) != text:
+        raise ValueError(text)
+    return number
+
+
+_parse = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_constant).decode
+_parse_same = json.JSONDecoder(parse_float=_same_float, parse_constant=_constant).decode
+
+
+def object_of(text: str, place: str) -> dict[str, bytes]:
+    """Return the object of a line: by key, its values as JSON.
+
+    Args:
+        text: the line.
+        place: the line's number, for messages.
+
+    Raises:
+        Broken: the line is another value, or a key or text has half of a surrogate pair.
+        ValueError: the text is not JSON.
+    """
+    try:
+        row = _parse(text)
+    except RecursionError:
+        row = deep_object(text, Number)
+    if type(row) is not dict:
+        raise Broken(
+            f"{place}: expected a JSON object, {{...}}; found another value (if the file is one "
+            "array, convert it with jq -c '.[]')"
+        )
+    _check_texts(row, place)
+    return {name: json_text(value).encode() for name, value in row.items()}
+
+
+def _check_texts(row: Mapping[str, Any], place: str) -> None:
+    """Check the keys and texts of an object.
+
+    Raises:
+        Broken: one of them cannot be encoded; names the key.
+    """
+    for name, value in row.items():
+        for text in (name, value):
+            if isinstance(text, str) and (half := half_character(text)):
+                raise Broken(
+                    f"{place}, key {escaped(name)!r}: expected characters, found {half}, half of "
+                    "a surrogate pair, which no text in UTF-8 can hold; correct the file"
+                )
+
+
+def normal_json(text: str) -> str:
+    """Return JSON without unnecessary blanks, escapes and keys, and with numbers as written.
+
+    A value that is nested too deeply for Python's parser is returned as it is.
+    """
+    try:
+        if "-0" not in text:  # of which the sign would be lost
+            return escaped(json.dumps(_parse_same(text), ensure_ascii=False))
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return json_text(_parse(text))
+    except RecursionError:
+        return text
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON, with numbers as they were written.
+
+    This does not recurse: values may be nested deeper than Python's calls.
+    """
+    parts: list[str] = []
+    todo: list[Any] = [value]
+    while todo:
+        item = todo.pop()
+        of = type(item)
+        if of is Number or of is Raw:
+            parts.append(str(item))
+        elif of is dict:
+            todo.append(Raw("}"))
+            for place, (name, inner) in reversed(list(enumerate(item.items()))):
+                todo += [inner, Raw(f"{', ' if place else ''}{_quoted(name)}: ")]
+            parts.append("{")
+        elif of is list:
+            todo.append(Raw("]"))
+            for place, inner in reversed(list(enumerate(item))):
+                todo += [inner, Raw(", ")] if place else [inner]
+            parts.append("[")
+        else:
+            parts.append(_quoted(item))
+    return "".join(parts)
+
+
+def _quoted(value: Any) -> str:
+    # Half a surrogate pair stays an escape.
+    return escaped(json.dumps(value, ensure_ascii=False))
 
 
 def half_character(text: str) -> str:

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
+from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.scan import BATCH_BYTES, BATCH_ROWS, FileScan
 from penstock.backends.parquet.files.types import key_value
 from penstock.backends.text.files import csv_rows, json_rows
 from penstock.backends.text.files.contents import opened
+from penstock.backends.text.files.csv_quotes import MOST_HEADER_BYTES, first_row
+from penstock.backends.text.files.passing import Outside
 from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.files.values import FOLDER, JSON, typed_batch
 from penstock.backends.text.location import CSV, TextOptions
@@ -40,6 +43,7 @@ class TextScan(FileScan):
         super().__init__(filesystem, schema, side, stopped)
         self._names = names
         self._options = options
+        self.noun = options.noun
         self._nested = frozenset(part.name for part in schema if part.metadata == JSON)
 
     def groups(self, part: FilePart, condition: ds.Expression) -> Sequence[int] | None:
@@ -75,6 +79,36 @@ class TextScan(FileScan):
                 if remaining <= 0:
                     break
         # What was read is of one version of the file only if that one is still there.
+        self.check(part)
+
+    def pieces(self, parts: Sequence[FilePart]) -> Iterator[tuple[bytes, int]]:
+        """Yield the rows of files as they are, with the number that end in each piece.
+
+        Args:
+            parts: files whose rows can pass through; see `api.worker.CSV`.
+
+        Raises:
+            SnapshotLost: a file was rewritten or removed.
+            TransientError, PermanentError: a file cannot be read; names it.
+        """
+        for part in parts:
+            with translated(self._side, part.path, self.noun):
+                yield from self._pieces(part)
+
+    def _pieces(self, part: FilePart) -> Iterator[tuple[bytes, int]]:
+        def begin() -> TextStream:
+            return opened(self._filesystem, part.path)
+
+        self.check(part)
+        options, outside = self._options, Outside()
+        skipped = len(first_row(begin, options.delimiter, MOST_HEADER_BYTES)) * options.header
+        with begin() as stream:
+            while piece := stream.read():
+                if self._stopped():
+                    raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
+                rows, skipped = piece[skipped:], max(0, skipped - len(piece))
+                if rows:
+                    yield rows, outside.of(rows).count(b"\n")
         self.check(part)
 
     def _texts(self, part: FilePart, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

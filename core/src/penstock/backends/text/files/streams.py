@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -31,13 +32,15 @@ class TextStream(io.RawIOBase):
 
     Args:
         stream: the decompressed bytes of a file.
+        look: called with each piece that is read.
     """
 
-    def __init__(self, stream: pa.NativeFile) -> None:
+    def __init__(self, stream: pa.NativeFile, look: Callable[[bytes], None] | None = None) -> None:
         super().__init__()
         self._stream = stream
+        self._look = look
         self._has_begun = self._ended = False
-        self._last = b""
+        self._last = self._held = b""
 
     def readable(self) -> bool:
         return True
@@ -58,15 +61,20 @@ class TextStream(io.RawIOBase):
                 if piece.startswith(mark):
                     raise Broken(f"expected UTF-8, found {name}; convert it first, as with iconv")
             piece = piece.removeprefix(_BOM)
+        if self._look is not None:
+            self._look(piece)
         return piece
 
     def _filled(self, size: int) -> bytes:
-        """Return this many bytes unless the file ends.
+        """Return about this many bytes unless the file ends.
 
-        Parsers expect whole lines in the first piece.
+        Parsers expect whole lines in the first piece. No piece ends between a carriage return and
+        a line feed: Arrow skips a line feed at the beginning of such a piece, even if it is part
+        of a quoted value.
         """
-        pieces: list[bytes] = []
-        remaining = size - 1  # a line break may follow
+        pieces: list[bytes] = [self._held] * bool(self._held)
+        remaining = size - 1 - len(self._held)  # a line break may follow
+        self._held = b""
         while remaining > 0:
             piece: bytes = self._stream.read(remaining)
             if not piece:
@@ -77,7 +85,10 @@ class TextStream(io.RawIOBase):
             self._last = piece[-1:]
             remaining -= len(piece)
             pieces.append(piece)
-        return b"".join(pieces)
+        content = b"".join(pieces)
+        if not self._ended and len(content) > 1 and content.endswith(b"\r"):
+            self._held, content = content[-1:], content[:-1]
+        return content
 
     def readinto(self, buffer: Any) -> int:
         piece = self.read(len(buffer))

@@ -22,7 +22,7 @@ class TextFormat:
     def __init__(self, options: TextOptions, *, whole: bool) -> None:
         self._options = options
         self._whole = whole
-        self.noun = "CSV" if options.format == CSV else "JSON lines"
+        self.noun = options.noun
         self.suffix = f".{options.extension}"
         plain = options.extension.partition(".")[0]
         self.suffixes: tuple[str, ...] = (f".{plain}", f".{plain}.gz", f".{plain}.zst")
