@@ -11,9 +11,17 @@ from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
-from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
+from penstock.errors import (
+    Diagnosis,
+    PlanningError,
+    SnapshotLost,
+    SpecMismatch,
+    TargetChanged,
+    UsageError,
+)
 from penstock.model.plans import Partition, changes_of
 from penstock.model.source_columns import SourceColumn
+from penstock.model.tables import Column
 from penstock.planning.asking.catalogs import match_columns
 from penstock.planning.asking.selected_columns import read_selected
 from penstock.run.snapshot.planned_columns import changed_error, column_changes, key_texts
@@ -151,8 +159,28 @@ def check_same_shape(
     if route.map == "name" and (loading.drift.ignores or loading.drift.makes):
         route = derived(route, columns=tuple(before))  # the target may have others
     if run.prepared_at is not None or not made_by_run:
-        theirs = target.columns(run.plan.load.table)
+        theirs = _loaded_columns(run, target)
         match_columns(route, columns, theirs, source, target, formats)
+
+
+def _loaded_columns(run: RunRow, target: TargetCatalog) -> Sequence[Column]:
+    """Return the columns of the table that a run loads.
+
+    Raises:
+        PlanningError: it does not exist.
+        TargetChanged: it was built beside another one, and is gone.
+    """
+    table = run.plan.load.table
+    try:
+        return target.columns(table)
+    except PlanningError:
+        if not run.plan.load.loads_beside:
+            raise
+        raise TargetChanged(
+            f"target: {table}, which run {run.run_id} has begun to load, is gone: the next run "
+            "that replaces the same table drops what stopped runs have left; start a new run",
+            Diagnosis(side="target"),
+        ) from None
 
 
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from penstock.backends.postgresql.ddl.steps import LAST
@@ -10,6 +11,8 @@ from penstock.backends.postgresql.session.statements import ident, name
 from penstock.backends.sql.definitions.rendering import Clause, Rendered, steps_of
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
+
+_QUOTED = re.compile(r'"([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,10 @@ class LateParts:
         """
         checks, indexes = self.rendered.checks, self.rendered.indexes
         statements = [
-            *(self._check(place, check, made) for place, check in enumerate(checks, 1)),
+            *(
+                f"ALTER TABLE {name(made)} ADD CONSTRAINT {ident(called)} {check.text}"
+                for called, check in zip(self._check_names(), checks, strict=True)
+            ),
             *(
                 f"CREATE {f'{each.kind} INDEX'.lstrip()}"
                 f" {ident(self._index_name(run_id, each, made))} ON {name(made)} {each.text}"
@@ -46,11 +52,24 @@ class LateParts:
             for step, statement in zip(steps, statements, strict=True)
         ]
 
-    def _check(self, place: int, check: Clause, made: TableRef) -> str:
-        is_named = not check.text.startswith(f"CHECK ({check.name})")
-        # The server would name it after the table that is built.
-        called = check.name if is_named else shorten(self.table.name, f"_check{place}")
-        return f"ALTER TABLE {name(made)} ADD CONSTRAINT {ident(called)} {check.text}"
+    def _check_names(self) -> list[str]:
+        """Return the names of the checks.
+
+        Those without one are named as the server would, but after the table's own name.
+        """
+        names: list[str] = []
+        for check in self.rendered.checks:
+            called, count = check.name, 0
+            if check.text.startswith(f"CHECK ({called})"):
+                columns = set(_QUOTED.findall(check.text))
+                column = f"_{columns.pop()}" if len(columns) == 1 else ""
+                called = shorten(self.table.name, f"{column}_check")
+            preferred = called
+            while called in names:
+                count += 1
+                called = shorten(preferred, str(count))
+            names.append(called)
+        return names
 
     def _index_name(self, run_id: str, index: Clause, made: TableRef) -> str:
         return index.name if made == self.table else temporary_name(run_id, index.name)
