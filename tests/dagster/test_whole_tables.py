@@ -167,7 +167,7 @@ def test_a_run_is_re_executed_after_a_row_is_corrected(warehouse: Warehouse, mod
         warehouse.target.execute(
             """CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
                 IF to_regclass('dw.t') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_constraint
-                    WHERE conrelid = 'dw.t'::regclass AND conname = 'refused') THEN
+                    WHERE conrelid = to_regclass('dw.t') AND conname = 'refused') THEN
                     ALTER TABLE dw.t ADD CONSTRAINT refused CHECK (region <> 'bad');
                 END IF; END $$"""
         )
