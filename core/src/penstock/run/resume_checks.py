@@ -11,14 +11,7 @@ from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
-from penstock.errors import (
-    Diagnosis,
-    PlanningError,
-    SnapshotLost,
-    SpecMismatch,
-    TargetChanged,
-    UsageError,
-)
+from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
 from penstock.model.plans import Partition, changes_of
 from penstock.model.source_columns import SourceColumn
 from penstock.model.tables import Column
@@ -168,7 +161,6 @@ def _loaded_columns(run: RunRow, target: TargetCatalog) -> Sequence[Column]:
 
     Raises:
         PlanningError: it does not exist.
-        TargetChanged: it was built beside another one, and is gone.
     """
     table = run.plan.load.table
     try:
@@ -176,10 +168,9 @@ def _loaded_columns(run: RunRow, target: TargetCatalog) -> Sequence[Column]:
     except PlanningError:
         if not run.plan.load.loads_beside:
             raise
-        raise TargetChanged(
+        raise PlanningError(
             f"target: {table}, which run {run.run_id} has begun to load, is gone: the next run "
-            "that replaces the same table drops what stopped runs have left; start a new run",
-            Diagnosis(side="target"),
+            "that replaces the same table drops what stopped runs have left; start a new run"
         ) from None
 
 
