@@ -27,7 +27,7 @@ class BatchedSteps:
     """The steps that can be done together; others are left, and report errors when done alone.
 
     Args:
-        steps: by run, in the order of their ranks; none is urgent.
+        steps: by run, in the order of their ranks.
         open_catalog: opens a connection to the target, one for each thread.
         degree: the number of concurrent transactions; 1 if runs lock each other's tables.
         catalog: an open catalog, used if there is one transaction at a time: it saves a connection.

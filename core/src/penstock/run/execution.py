@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, takewhile
 
@@ -546,14 +546,18 @@ class Execution:
             catalog=self.link.catalog,
         )
         yield from together.run()
-        left = {
-            run_id: [
-                step
-                for step in run_steps
-                if run_id not in together.done or step not in early[run_id]
-            ]
-            for run_id, run_steps in steps.items()
+        left = _left(steps, early, together.done)
+        exchanges = {
+            run_id: left[run_id]
+            for run_id in early
+            if left[run_id] and all(map(_can_exchange, left[run_id]))
         }
+        if len(exchanges) > 1:
+            exchanging = BatchedSteps(
+                exchanges, self.link.reconnect, degree=1, catalog=self.link.catalog
+            )
+            yield from exchanging.run()
+            left = _left(left, exchanges, exchanging.done)
         final_steps = FinalSteps(
             {run_id: run_steps for run_id, run_steps in left.items() if run_steps},
             self.link.reconnect,
@@ -624,6 +628,25 @@ class Execution:
             raise
         except PenstockError as error:
             self._failures.keep(run, error)
+
+
+def _left(
+    steps: Mapping[str, Sequence[Step]], tried: Mapping[str, Sequence[Step]], done: Container[str]
+) -> dict[str, list[Step]]:
+    """Return the steps that are left after some of them were tried together."""
+    return {
+        run_id: [
+            step
+            for step in sorted(run_steps, key=lambda step: step.rank)
+            if run_id not in done or step not in tried[run_id]
+        ]
+        for run_id, run_steps in steps.items()
+    }
+
+
+def _can_exchange(step: Step) -> bool:
+    """Whether a step may be in one transaction with the exchanges of several tables."""
+    return step.id not in (GONE_STEP, MERGE_STEP) and not step.moves_watermark
 
 
 def _can_wait(step: Step) -> bool:

@@ -59,7 +59,7 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
         joined = {
             run_id: steps_of_run
             for run_id, steps_of_run in steps.items()
-            if not any(step.moves_watermark for step in steps_of_run)
+            if not any(step.moves_watermark or step.urgent for step in steps_of_run)
         }
         if len(joined) < 2 or not self.store.joins(list(joined)):
             return frozenset()

@@ -14,6 +14,7 @@ from penstock.backends.postgresql.attempt.recopy import check_in_place, delete_r
 from penstock.backends.postgresql.compare.checksums import read_loaded, target_values
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.ddl.steps import (
+    GROUP_LOCK_MS,
     LINKED,
     SET_LOGGED,
     SWAP,
@@ -32,7 +33,7 @@ from penstock.backends.postgresql.new_tables.night import (
     take_deleted,
 )
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.session.statements import quoted, statement
+from penstock.backends.postgresql.session.statements import name, quoted, statement
 from penstock.backends.shared.records.lasting_rows import Lasting, Seen
 from penstock.backends.shared.records.ledger import Ledger
 from penstock.backends.shared.records.load_hooks import LoadHooks, MergeCounts, NightHooks
@@ -42,7 +43,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.modes import Entry, mode_names, mode_of
+from penstock.spec.modes import MODES, Entry, mode_names, mode_of
 
 
 class PostgresLoadHooks(LoadHooks[PostgresRecords]):
@@ -53,6 +54,8 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         connection: a session on the target.
         schema: the control schema.
     """
+
+    exchanges_together = True
 
     def __init__(
         self, ledger: Ledger[PostgresRecords], connection: Connection, schema: str
@@ -223,6 +226,11 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         last = [step for _, step in steps if step.after]
         if last:
             self.check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
+            if any(step.urgent for step in last):
+                self._connection.execute(f"SET LOCAL lock_timeout = {GROUP_LOCK_MS}")
+            if any(step.kind == LINKED for step in last):
+                self._connection.execute(self._statement("lock_making"))
+            self._check_exchanges([run for run, step in steps if step.id == SWAP])
             undone = [step.done for step in last if step.done]
             if undone and any(self._connection.first(_all_of(undone))):
                 raise TransientError("target: some steps are done but not recorded")
@@ -236,8 +244,34 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         if texts:
             self._connection.execute(b";\n".join(texts))
         if last:
-            # Everything done so far holds its locks by now.
-            self.check_all(list(dict.fromkeys(run.run_id for run, step in steps if step.after)))
+            # Everything done so far holds its locks by now. Exchanged tables have other names.
+            exchanged = {run.run_id for run, step in steps if step.id == SWAP}
+            run_ids = dict.fromkeys(run.run_id for run, step in steps if step.after)
+            self.check_all([run_id for run_id in run_ids if run_id not in exchanged])
+
+    def _check_exchanges(self, runs: Sequence[RunRow]) -> None:
+        """Lock the tables that runs are about to replace, and look for rows of other runs in them.
+
+        Raises:
+            TargetChanged: see `LoadedTable.check_none_loaded`.
+        """
+        if not runs:
+            return
+        quoted = [name(CopySpec.from_stored(run.spec, "", "").target_ref) for run in runs]
+        existing = self._connection.value(
+            "SELECT pg_catalog.array_agg(t) FROM pg_catalog.unnest(%s::text[]) AS t"
+            " WHERE pg_catalog.to_regclass(t) IS NOT NULL",
+            [quoted],
+        )
+        if existing:
+            listed = ", ".join(f"ONLY {each}" for each in existing)
+            self._connection.execute(f"LOCK TABLE {listed} IN ACCESS EXCLUSIVE MODE".encode())
+        run_ids = [run.run_id for run in runs]
+        changed = changed_runs(self._connection, self._schema, run_ids, replacing=tuple(MODES))
+        for run_id in sorted(changed):
+            table = self._loaded_table(run_id)
+            table.check()
+            table.check_none_loaded()
 
     def check_all(self, run_ids: Sequence[str]) -> None:
         """Check the tables of runs.
@@ -274,6 +308,16 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
             self._loaded_table(run.run_id).note(CopySpec.from_stored(run.spec, "", "").target_ref)
         elif step.kind == SET_LOGGED:
             self._loaded_table(run.run_id).note_rewritten()
+
+    def after_steps(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        exchanged = [
+            (run.run_id, CopySpec.from_stored(run.spec, "", "").target_ref, True)
+            for run, step in steps
+            if step.id == SWAP
+        ]
+        if exchanged:
+            note_tables(self._connection, self._schema, exchanged)
+        super().after_steps([each for each in steps if each[1].id != SWAP])
 
     # Partitions that are copied again
 

@@ -21,6 +21,8 @@ FULL_NAMES = "SET LOCAL search_path = pg_catalog, pg_temp"
 # A step that locks out readers and does not get its lock within this time lets others proceed, and
 # tries again.
 URGENT_LOCK_MS = 2000
+# The same if one transaction locks many tables: readers of all of them wait for the last lock.
+GROUP_LOCK_MS = 200
 SET_LOGGED = "set logged"
 """The kind of steps after which a crash no longer empties the table."""
 LINKED = "linked"

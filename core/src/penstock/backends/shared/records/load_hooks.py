@@ -29,6 +29,8 @@ class LoadHooks(ABC, Generic[R]):
 
     shows_before_last_steps = True
     """Whether a run's rows are in its table, for all to see, before its last steps."""
+    exchanges_together = False
+    """Whether `do_all` accepts exchanges."""
 
     def __init__(self, ledger: Ledger[R]) -> None:
         self.ledger = ledger
@@ -174,6 +176,11 @@ class LoadHooks(ABC, Generic[R]):
     def after_step(self, run: RunRow, step: Step) -> None:
         """Run in the transaction that records a step after the last partition."""
         return
+
+    def after_steps(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        """Run `after_step` for the steps of `do_all`."""
+        for run, step in steps:
+            self.after_step(run, step)
 
     def after_record(self, run_id: str, step: Step) -> None:
         """Run after this process has recorded a step after the last partition."""

@@ -74,6 +74,9 @@ class StepRecords:
         merging = any(step.id == MERGE_STEP for run_id in run_ids for step in steps[run_id])
         if merging and not self._nights.merge_together:
             return {}
+        exchanging = any(step.id == SWAP_STEP for run_id in run_ids for step in steps[run_id])
+        if exchanging and not self._hooks.exchanges_together:
+            return {}
         self._store.transact_all(run_ids, lambda: self._finish_all(steps), Hold.STEP)
         return dict.fromkeys(run_ids, True)
 
@@ -101,11 +104,10 @@ class StepRecords:
                 if step.id not in separate_steps and not step.with_merge
             ]
         )
+        self._hooks.after_steps([each for each in pending if each[1].id != WATERMARK_STEP])
         for run, step in pending:
             if step.id == WATERMARK_STEP:
                 self._nights.set_watermark(run)
-            else:
-                self._hooks.after_step(run, step)
 
     def finish(self, run_id: str, step: Step) -> bool:
         with during(f"doing a step: {step.name}"):

@@ -68,6 +68,26 @@ class LoadedTables:
         }:
             self._tables[run_id].emptied(run_id)
 
+    def check_loaded_since(self) -> None:
+        """See `LoadedTable.check_loaded_since`."""
+        table_name, place = self._records.table_name, self._records.placeholder
+        ids = {table.id: run_id for run_id, table in self._tables.items()}
+        count = len(ids)
+        tables = ", ".join(map(place, range(1, count + 1)))
+        mine = ", ".join(map(place, range(count + 1, 2 * count + 1)))
+        # Coarse, since it compares with the first of the runs; each that it finds is asked alone.
+        rows = self._records.execute(
+            f"SELECT DISTINCT o.loads FROM {table_name('commit_record')} AS c"
+            f" JOIN {table_name('run')} AS o ON o.run_id = c.run_id"
+            f" WHERE o.loads IN ({tables}) AND c.{self._records.ident('rows')} > 0"
+            f" AND c.committed_at > (SELECT min(prepared_at) FROM {table_name('run')}"
+            f" WHERE run_id IN ({mine}))",
+            [*ids, *ids.values()],
+            reading=True,
+        )
+        for (table,) in rows:
+            self._tables[ids[table]].check_loaded_since(ids[table])
+
     def end(self) -> None:
         """See `LoadedTable.end`."""
         rows = self._rows()

@@ -33,6 +33,8 @@ from penstock.spec.modes import mode_of
 class FileLoadHooks(LoadHooks[FileRecords]):
     """See `LoadHooks`."""
 
+    exchanges_together = True
+
     def storage(self, table: TableRef) -> str:
         """Return a text that identifies a table across nights; empty if it does not exist."""
         raise NotImplementedError  # its capabilities list no mode that gathers rows
@@ -136,7 +138,32 @@ class FileLoadHooks(LoadHooks[FileRecords]):
             self.store.session.run(step.statement)
 
     def do_all(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
-        super().do_all(list(with_each_schema_once(steps)))
+        exchanges = [(run, step) for run, step in steps if step.id == SWAP]
+        ranks = {run.run_id: step.rank for run, step in exchanges}
+        late = [each for each in steps if each[1].rank > ranks.get(each[0].run_id, each[1].rank)]
+        early = [each for each in steps if each not in late and each[1].id != SWAP]
+        super().do_all(list(with_each_schema_once(early)))
+        self._exchange(exchanges)
+        super().do_all(late)
+
+    def _exchange(self, exchanges: Sequence[tuple[RunRow, Step]]) -> None:
+        if not exchanges:
+            return
+        runs = [run for run, _ in exchanges]
+        modes = {run.run_id: mode_of(run.spec) for run in runs}
+        doubtful = LoadedTables(self.store, _tables(runs)).doubtful(modes)
+        for run in runs:
+            if run.run_id in doubtful:
+                self._table(run.plan.load.table).check(run.run_id, modes[run.run_id])
+        targets = {r.run_id: CopySpec.from_stored(r.spec, "", "").target_ref for r in runs}
+        replaced = LoadedTables(self.store, targets)
+        replaced.check_loaded_since()
+        for _, step in exchanges:
+            self.store.session.run(step.statement)
+        replaced.emptied(list(targets))
+        replaced.end()
+        loads = {run_id: {"loads": self._table(table).id} for run_id, table in targets.items()}
+        self.store.set_each(Kind.RUN, loads)
 
     def _is_changed(self, change: ColumnChange, table: TableRef) -> bool:
         """Whether a change of a table's columns has been made."""
@@ -152,6 +179,10 @@ class FileLoadHooks(LoadHooks[FileRecords]):
             swapped.end()
             self.store.change(Kind.RUN, {"run_id": run.run_id}, {"loads": swapped.id})
         self._table(run.plan.load.table).end()
+
+    def after_steps(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
+        runs = [run for run, step in steps if step.id != MERGE_STEP]
+        LoadedTables(self.store, _tables(runs)).end()
 
     # Partitions that are copied again
 
