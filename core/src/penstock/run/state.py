@@ -44,10 +44,11 @@ from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
 from penstock.run.resume_checks import unless_complete
 from penstock.run.snapshot.source_view import SourceView
+from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values
-from penstock.spec.modes import Ending
+from penstock.spec.modes import Ending, Entry
 from penstock.spec.worker_spec import WorkerSpec
 from penstock.verification.partitions import (
     Proof,
@@ -68,6 +69,8 @@ Counted = Callable[[str, Snapshot | None], int | None]
 MOST_SHOWN = 10
 # Bytes of a table whose indexes are built faster than separate requests for them are sent.
 SMALL = 8 * 1024 * 1024
+# Bytes of a partition that is copied faster than a transaction of its own begins and ends.
+JOINED = 512 * 1024
 
 
 class RunState:
@@ -288,12 +291,30 @@ class RunState:
 
     def works(self) -> list[Work]:
         """Return the partitions that are left, according to the records read so far."""
-        spec = self._worker_spec()
+        spec, batch = self._worker_spec(), self._joins_batch()
         return [
-            Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
+            Work(
+                spec,
+                partition,
+                self.spec.attempts,
+                self.spec.on_error == "stop",
+                batch if (partition.bytes or 0) <= JOINED else "",
+            )
             for partition in self._partitions
             if partition.id not in self._done
         ]
+
+    def _joins_batch(self) -> str:
+        """Return the batch with whose tables the only partition of this one may be committed."""
+        plan = self.plan
+        joins = (
+            self._ends.capabilities.target.joins_attempts
+            and self.spec.load_mode.of_partitions.entry is Entry.INSERT
+            and len(plan.partitions) == 1
+            and plan.partitions[0].bytes is not None
+            and not plan.load.volatile
+        )
+        return batch_of(self.run_id, self.spec) if joins else ""
 
     def _worker_spec(self) -> WorkerSpec:
         spec, plan = self.spec, self.plan

@@ -7,7 +7,7 @@ shown.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +104,27 @@ def request_line(partition: Partition, attempt: int, spec: WorkerSpec | None = N
     if spec is not None:
         raw["spec"] = to_json(spec)
     return json.dumps(raw)
+
+
+BROKEN = json.dumps({"broken": True})
+"""The line with which a worker says that nothing of a group is committed."""
+
+
+def group_line(members: Sequence[tuple[WorkerSpec, Partition, int]]) -> str:
+    """Return the line that tells a worker to copy partitions of several runs in one transaction.
+
+    Args:
+        members: the partitions to copy, with the specs of their runs and the numbers of their
+            attempts; the runs have the same source and target.
+    """
+    return json.dumps(
+        {
+            "group": [
+                {"spec": to_json(spec), "partition": to_json(partition), "attempt": attempt}
+                for spec, partition, attempt in members
+            ]
+        }
+    )
 
 
 def rate_line(rate: float | None) -> str:

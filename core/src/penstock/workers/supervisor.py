@@ -35,7 +35,7 @@ from penstock.events import (
     from_line,
 )
 from penstock.model.plans import Partition
-from penstock.spec.worker_spec import QUIT, WorkerSpec, rate_line, request_line
+from penstock.spec.worker_spec import BROKEN, QUIT, WorkerSpec, group_line, rate_line, request_line
 from penstock.workers.backoff import backoff
 from penstock.workers.process import Nursery, WorkerProcess
 from penstock.workers.steering import Steering
@@ -50,6 +50,8 @@ SHORTEST_SILENCE = 10.0
 # How long canceled workers may roll back before they are killed; everything ends within 5 s.
 CANCEL_SECONDS = 3.5
 STDERR_TAIL = 4000
+# Tables whose rows are committed in one transaction, which locks all of them.
+MOST_JOINED = 20
 # Rows that crash native code will do so again: one more try is enough.
 CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
@@ -64,6 +66,8 @@ class Work:
     """The maximum number of attempts at the partition, for transient errors."""
     stop_on_error: bool
     """Once a partition fails permanently, start no other partitions of the run."""
+    batch: str = ""
+    """The batch with whose other tables it may be committed; empty if it may not."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -76,21 +80,29 @@ class _Assignment:
     attempt: int
     crashed: bool = False
     """Whether the previous attempt crashed its worker."""
+    alone: bool = False
+    """Whether a group that it was in could not be committed."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether it may be in a group."""
+        return bool(self.work.batch) and self.attempt == 1 and not self.alone
 
 
 @dataclass(slots=True, eq=False)
 class _Process:
-    """A worker process, its assignment, and its incomplete line of output."""
+    """A worker process, its assignments, and its incomplete line of output."""
 
     worker: WorkerProcess
     heard_at: float
-    spec: WorkerSpec
-    """The last spec sent to it."""
-    assignment: _Assignment | None = None
+    spec: WorkerSpec | None
+    """The spec that it uses, as far as is known."""
+    assignments: dict[tuple[str, str], _Assignment] = field(default_factory=dict)
+    """By run and partition: one, or a group."""
     bytes_moved: int = 0
     """The bytes of all its attempts."""
-    attempted: int = 0
-    """The bytes of the current attempt among these."""
+    attempted: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The bytes of its current attempts among these."""
     lines: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
 
@@ -177,9 +189,30 @@ class Supervisor:
             process = self._idle_process(self._waiting[0].work.spec)
             if process is None:
                 break
-            self._assign(process, self._waiting.popleft())
+            self._assign(process, self._next())
             busy += 1
         return bool(busy or self._waiting or self._delayed)
+
+    def _next(self) -> list[_Assignment]:
+        """Take the next assignment, or a group of small ones, from the queue."""
+        taken = [self._waiting.popleft()]
+        first = taken[0]
+        if not first.joins:
+            return taken
+        # Groups become smaller towards the end, so that all workers finish together.
+        most = min(MOST_JOINED, len(self._waiting) // (2 * self.allowed) + 1)
+        tables = {first.work.spec.target_table}
+        while len(taken) < most and self._waiting:
+            following = self._waiting[0]
+            if (
+                not following.joins
+                or following.work.batch != first.work.batch
+                or following.work.spec.target_table in tables
+            ):
+                break
+            tables.add(following.work.spec.target_table)
+            taken.append(self._waiting.popleft())
+        return taken
 
     @property
     def allowed(self) -> int:
@@ -187,7 +220,7 @@ class Supervisor:
         return min(self.degree, self._steering.allowed) if self._steering else self.degree
 
     def _busy(self) -> list[_Process]:
-        return [process for process in self._processes if process.assignment]
+        return [process for process in self._processes if process.assignments]
 
     def _steer(self) -> Iterator[Event]:
         if self._steering is None:
@@ -218,7 +251,7 @@ class Supervisor:
 
     def _idle_process(self, spec: WorkerSpec) -> _Process | None:
         for process in self._processes:
-            if process.assignment is None:
+            if not process.assignments:
                 return process
         if len(self._processes) < self.degree:
             return self._start(spec)
@@ -234,11 +267,17 @@ class Supervisor:
         self._say(process, spec.to_line())
         return process
 
-    def _assign(self, process: _Process, assignment: _Assignment) -> None:
-        process.assignment = assignment
-        process.attempted = 0
+    def _assign(self, process: _Process, assignments: Sequence[_Assignment]) -> None:
+        process.assignments = {each.work.key: each for each in assignments}
+        process.attempted = {}
         process.heard_at = time.monotonic()
+        assignment = assignments[-1]
         work = assignment.work
+        if len(assignments) > 1:
+            process.spec = None
+            members = [(each.work.spec, each.work.partition, each.attempt) for each in assignments]
+            self._say(process, group_line(members))
+            return
         other_spec = None if process.spec is work.spec else work.spec
         process.spec = work.spec
         self._say(process, request_line(work.partition, assignment.attempt, other_spec))
@@ -270,7 +309,7 @@ class Supervisor:
             else:
                 self._hear_stderr(speaker)
         for process in list(self._processes):
-            if process.assignment and now - process.heard_at > self._silence:
+            if process.assignments and now - process.heard_at > self._silence:
                 process.worker.signal(signal.SIGKILL)
                 process.stderr += f"silent for {self._silence:g} s: stopped?".encode()
                 process.heard_at = now
@@ -289,7 +328,17 @@ class Supervisor:
             *lines, rest = process.lines.split(b"\n")
             process.lines = bytearray(rest)
             for line in lines:
-                yield from self._handle(process, from_line(bytes(line)))
+                if line == BROKEN.encode():
+                    self._split(process)
+                else:
+                    yield from self._handle(process, from_line(bytes(line)))
+
+    def _split(self, process: _Process) -> None:
+        """Have the partitions of a group copied one by one."""
+        for assignment in process.assignments.values():
+            assignment.alone = True
+        self._waiting.extendleft(reversed(process.assignments.values()))
+        process.assignments = {}
 
     @staticmethod
     def _hear_stderr(process: _Process) -> None:
@@ -299,17 +348,18 @@ class Supervisor:
 
     def _handle(self, process: _Process, event: Event) -> Iterator[Event]:
         if isinstance(event, Progress | Committed):
-            more = max(0, event.bytes - process.attempted)
-            process.attempted += more
+            key = event.run_id, event.partition_id
+            more = max(0, event.bytes - process.attempted.get(key, 0))
+            process.attempted[key] = event.bytes
             process.bytes_moved += more
             self._bytes_moved += more
         if isinstance(event, Opened):
             yield event
         elif isinstance(event, Committed):
-            process.assignment = None
+            process.assignments.pop((event.run_id, event.partition_id), None)
             yield event
         elif isinstance(event, Failed):
-            assignment, process.assignment = process.assignment, None
+            assignment = process.assignments.pop((event.run_id, event.partition_id), None)
             yield event
             if assignment is not None:
                 assignment.crashed = False
@@ -320,14 +370,17 @@ class Supervisor:
     def _bury(self, process: _Process) -> Iterator[Event]:
         """Handle the end of a worker.
 
-        If it left an attempt open, report how that ended.
+        If it left attempts open, report how those ended.
         """
         self._forget(process)
         code = process.worker.wait(CANCEL_SECONDS)
-        assignment = process.assignment
-        if assignment is None:
-            return
-        process.assignment = None
+        assignments, process.assignments = process.assignments, {}
+        for assignment in assignments.values():
+            yield from self._after_loss(process, assignment, code)
+
+    def _after_loss(
+        self, process: _Process, assignment: _Assignment, code: int | None
+    ) -> Iterator[Event]:
         work, attempt = assignment.work, assignment.attempt
         ids: dict[str, Any] = {
             "run_id": work.spec.run_id,

@@ -23,9 +23,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from penstock.backends.api.registry import load_backend
 from penstock.backends.api.worker import ConnectsAhead, LoadResult, Reader, Writer
@@ -34,10 +35,13 @@ from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model import values
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
-from penstock.spec.worker_spec import WorkerSpec
+from penstock.spec.worker_spec import BROKEN, WorkerSpec
 from penstock.workers.interruptions import expect_dropped_calls, is_deferred
 from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
+
+if TYPE_CHECKING:
+    from penstock.backends.api.worker import JoiningWriter
 
 PROGRESS_INTERVAL = 0.5
 # After this many intervals without progress, signal the main thread to see whether it answers.
@@ -77,6 +81,9 @@ class Worker:
         try:
             while (line := self._requests.get()) is not None:
                 raw = json.loads(line)
+                if "group" in raw:
+                    self._copy_group(raw["group"])
+                    continue
                 if "spec" in raw:
                     self._switch_run(from_json(WorkerSpec, raw["spec"]))
                 self._attempt(from_json(Partition, raw["partition"]), raw["attempt"])
@@ -88,10 +95,13 @@ class Worker:
         return EXIT_DONE
 
     def _switch_run(self, spec: WorkerSpec) -> None:
+        self._switch_reader(spec)
+        self._writer.switch_run(spec)
+
+    def _switch_reader(self, spec: WorkerSpec) -> None:
         self._spec = spec
         values.choose_for_process(spec.show_values)
         self._reader.switch_run(spec)
-        self._writer.switch_run(spec)
 
     def _watch(self, requests: BinaryIO) -> None:
         for line in requests:
@@ -124,13 +134,18 @@ class Worker:
         if self._cancelled:
             raise Interrupted("cancelled")
 
-    def _attempt(self, partition: Partition, attempt: int) -> None:
+    def _open(self, partition: Partition, attempt: int) -> Meter:
+        """Report the start of an attempt, and its progress from now on."""
         meter = Meter()
-        ids = self._ids(partition, attempt)
-        self._emit(Opened(**ids, label=str(partition.extent)))
+        self._emit(Opened(**self._ids(partition, attempt), label=str(partition.extent)))
         self._quiet = 0
         self._pace.begin()
         self._current = (partition, attempt, meter)
+        return meter
+
+    def _attempt(self, partition: Partition, attempt: int) -> None:
+        ids = self._ids(partition, attempt)
+        meter = self._open(partition, attempt)
         try:
             loaded = self._move(partition, attempt, meter)
         except BaseException as error:
@@ -152,6 +167,62 @@ class Worker:
                 )
             )
         self._lower_shield()
+
+    def _copy_group(self, raw: Sequence[Mapping[str, Any]]) -> None:
+        """Copy partitions of several runs in one transaction, or else leave them as they are.
+
+        Whatever prevents it is found again, and reported, by an attempt at one of them alone.
+        """
+        members = [
+            (
+                from_json(WorkerSpec, member["spec"]),
+                from_json(Partition, member["partition"]),
+                int(member["attempt"]),
+            )
+            for member in raw
+        ]
+        try:
+            committed = self._move_group(members)
+        except Interrupted:
+            raise
+        except Exception:
+            committed = ()
+            self._shielded = True
+            self._end_attempt()
+            self._abandon()
+        self._end_attempt()
+        if not committed:
+            self._say(BROKEN)
+        for event in committed:
+            self._emit(event)
+        self._lower_shield()
+
+    def _move_group(
+        self, members: Sequence[tuple[WorkerSpec, Partition, int]]
+    ) -> Sequence[Committed]:
+        writer: JoiningWriter = cast("JoiningWriter", self._writer)
+        self._switch_reader(members[0][0])
+        if isinstance(self._reader, ConnectsAhead):
+            self._reader.connect_ahead(members[0][1])
+        waiter = Waiter(Meter(), self._spec.stall_timeout)
+        if not writer.begin_group(members, waiter):
+            return ()
+        results: list[tuple[LoadResult, int]] = []
+        committed = []
+        for number, (spec, partition, attempt) in enumerate(members):
+            self._switch_reader(spec)
+            meter = self._open(partition, attempt)
+            waiter = Waiter(meter, spec.stall_timeout)
+            self._reader.label(f"penstock:{spec.run_id}:{partition.id}:{attempt}")
+            writer.enter(number, waiter)
+            loaded = relay(self._reader, writer, partition, waiter, meter, self._pace)
+            meter.rows = loaded.rows
+            loaded = replace(loaded, spent=meter.spent(self._pace.paused))
+            results.append((loaded, meter.bytes))
+            committed.append(Committed(**self._progress_fields(partition, attempt, meter)))
+        self._shielded = True
+        writer.commit_group(results, waiter)
+        return committed
 
     def _move(self, partition: Partition, attempt: int, meter: Meter) -> LoadResult | None:
         """Move and commit one partition; return None if an earlier attempt has committed it.
@@ -235,7 +306,10 @@ class Worker:
             event: the event.
             of: emit only if this is still the current attempt.
         """
-        line = event.to_line().encode() + b"\n"
+        self._say(event.to_line(), of)
+
+    def _say(self, text: str, of: tuple[Partition, int, Meter] | None = None) -> None:
+        line = text.encode() + b"\n"
         with self._emitting, contextlib.suppress(BrokenPipeError):
             if of is not None and self._current is not of:
                 return

@@ -106,6 +106,9 @@ class TargetCapabilities:
     """Whether a step around the load and its record are one transaction. They are not where DDL
     commits by itself: there an interrupted step is done again.
     """
+    joins_attempts: bool = False
+    """Whether small partitions of different tables may be committed in one transaction; its writer
+    is a `JoiningWriter` then."""
     control_ddl: bool = False
     """Whether an administrator can create its control tables, with statements."""
     identifies_loaded_rows: bool = False

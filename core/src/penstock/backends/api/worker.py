@@ -179,6 +179,44 @@ class Writer(Protocol):
         ...
 
 
+class JoiningWriter(Writer, Protocol):
+    """A writer that can commit small partitions of several tables in one transaction.
+
+    Nothing is waited for: whatever is in the way, the partitions are then copied one by one.
+    """
+
+    def begin_group(
+        self, attempts: Sequence[tuple[WorkerSpec, Partition, int]], wait: Wait
+    ) -> bool:
+        """Open a transaction, and write the commit records of all attempts.
+
+        Args:
+            attempts: first attempts at partitions of different tables: the spec of the run, the
+                partition, and the number of the attempt.
+            wait: waits until a socket is ready, and raises `StallError`.
+
+        Returns:
+            False if one of them has to be made alone; then nothing is open.
+        """
+        ...
+
+    def enter(self, number: int, wait: Wait) -> None:
+        """Prepare the table of an attempt, by its place in the group, for `write` and `end`."""
+        ...
+
+    def commit_group(self, results: Sequence[tuple[LoadResult, int]], wait: Wait) -> None:
+        """Complete all commit records, and commit them together with the rows.
+
+        Args:
+            results: for each attempt the rows that the target took, and the bytes that were sent.
+            wait: waits until a socket is ready, and raises `StallError`.
+
+        Raises:
+            PenstockError: nothing is committed.
+        """
+        ...
+
+
 @runtime_checkable
 class Pumped(Protocol):
     """A `Writer` whose target can be loaded by means other than `write`."""

@@ -61,6 +61,7 @@ TARGET = TargetCapabilities(
     replaces_by_condition=True,
     commits=TRANSACTIONAL,
     steps_with_records=True,
+    joins_attempts=True,
     control_ddl=True,
     identifies_loaded_rows=True,
     shows_waits=True,

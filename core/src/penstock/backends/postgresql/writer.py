@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from psycopg import sql
+from psycopg import Cursor, sql
 from psycopg.types.json import Jsonb
 
 from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream, Standing
 from penstock.backends.api.worker import LoadResult, Wait
-from penstock.backends.postgresql.attempt.older_sessions import Guard, end_session
+from penstock.backends.postgresql.attempt.older_sessions import (
+    Guard,
+    batch_name,
+    batch_of,
+    end_session,
+)
 from penstock.backends.postgresql.attempt.replacement import ReplacedRows
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
-from penstock.backends.postgresql.load.loaded_table import LoadedTable
+from penstock.backends.postgresql.load.loaded_table import LoadedTable, look_at_runs
 from penstock.backends.postgresql.session.cancellable import compute_all
 from penstock.backends.postgresql.session.statements import for_server, quoted, statement
+from penstock.backends.shared.attempts.joined import JoinedWriter
 from penstock.backends.shared.attempts.refusals import load_lost
-from penstock.backends.shared.attempts.transactional import TransactionalWriter
 from penstock.model.codec import to_json
 from penstock.model.extents import selects_all
 from penstock.spec.modes import Entry
@@ -30,13 +36,17 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.attempt.stage import PostgresStage
 
 
-def postgres_writer(spec: WorkerSpec) -> TransactionalWriter:
+# How long a group waits for a lock; an attempt of its own waits as long as it takes.
+GROUP_LOCK_SECONDS = 2
+
+
+def postgres_writer(spec: WorkerSpec) -> JoinedWriter:
     """Return a writer for a worker; it connects with its first attempt."""
-    return TransactionalWriter(spec, PostgresTransaction(spec))
+    return JoinedWriter(spec, PostgresTransaction(spec))
 
 
 class PostgresTransaction:
-    """See `TransactionalHooks`."""
+    """See `JoiningHooks`."""
 
     def __init__(self, spec: WorkerSpec) -> None:
         self._connection: Connection | None = None
@@ -118,7 +128,8 @@ class PostgresTransaction:
         connection.execute("ROLLBACK")
         connection.guard = None
         query = for_server(connection, "lock_holders")
-        parameters = {**lock, "prefix": f"{attempt.lock}:"}
+        # An attempt's own name, or that of a group.
+        parameters = {**lock, "prefix": "penstock:"}
         with connection.own_path():
             holders = connection.execute(query, parameters).fetchall()
         return BeginResult(older_attempts=dict(holders))
@@ -216,6 +227,67 @@ class PostgresTransaction:
             )
         table.check_answer(change)
         if completed.rowcount != 1:
+            return False
+        connection.execute("COMMIT")
+        return True
+
+    # Groups
+
+    def begin_all(self, attempts: Sequence[Attempt]) -> bool:
+        connection, first = self._open, attempts[0].spec
+        schema = sql.Identifier(first.control_schema)
+        connection.guard = None
+        with connection.together():
+            connection.begin()
+            with connection.in_own_path():
+                locked = connection.execute(
+                    statement("lock_partitions"),
+                    {
+                        "application_name": batch_name(batch_of(first.run_id)),
+                        "lock_timeout": f"{GROUP_LOCK_SECONDS}s",
+                        "partitions": [attempt.lock for attempt in attempts],
+                    },
+                )
+                inserted = connection.execute(
+                    statement("begin_records").format(schema=schema),
+                    {
+                        "runs": [each.spec.run_id for each in attempts],
+                        "generations": [each.spec.generation for each in attempts],
+                        "partitions": [each.partition.id for each in attempts],
+                        "attempts": [each.number for each in attempts],
+                        "series": [each.spec.series for each in attempts],
+                        "read_at": [each.spec.read_at for each in attempts],
+                    },
+                )
+                changed = self._look_at(attempts)
+        ((*_, is_locked),) = locked.fetchall()
+        if is_locked and inserted.rowcount == len(attempts) and not changed.fetchall():
+            return True
+        connection.execute("ROLLBACK")
+        return False
+
+    def _look_at(self, attempts: Sequence[Attempt]) -> Cursor[tuple[Any, ...]]:
+        run_ids = [attempt.spec.run_id for attempt in attempts]
+        return look_at_runs(self._open, attempts[0].spec.control_schema, run_ids)
+
+    def commit_all(
+        self, attempts: Sequence[Attempt], results: Sequence[tuple[LoadResult, int]]
+    ) -> bool:
+        connection = self._open
+        schema = sql.Identifier(attempts[0].spec.control_schema)
+        with connection.together(), connection.in_own_path():
+            changed = self._look_at(attempts)
+            completed = connection.execute(
+                statement("complete_records").format(schema=schema),
+                {
+                    "runs": [each.spec.run_id for each in attempts],
+                    "partitions": [each.partition.id for each in attempts],
+                    "rows": [result.rows for result, _ in results],
+                    "bytes": [size for _, size in results],
+                    "spent": [Jsonb(to_json(result.spent)) for result, _ in results],
+                },
+            )
+        if changed.fetchall() or completed.rowcount != len(attempts):
             return False
         connection.execute("COMMIT")
         return True

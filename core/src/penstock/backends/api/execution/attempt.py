@@ -16,7 +16,7 @@ All hooks raise Penstock's errors, or raise the driver's inside `translated`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -230,6 +230,36 @@ class TransactionalHooks(Protocol):
 
     def abandon(self) -> None:
         """See `Writer.abandon`."""
+        ...
+
+
+class JoiningHooks(TransactionalHooks, Protocol):
+    """Hooks of a database that commits small partitions of several tables in one transaction."""
+
+    def begin_all(self, attempts: Sequence[Attempt]) -> bool:
+        """Begin one transaction as `begin` would for each attempt, without waiting.
+
+        The session has a name by which all runs of the attempts' batch know it.
+
+        Returns:
+            whether every partition is locked, its commit record inserted, and its table unchanged;
+            otherwise the transaction is rolled back.
+        """
+        ...
+
+    def commit_all(
+        self, attempts: Sequence[Attempt], results: Sequence[tuple[LoadResult, int]]
+    ) -> bool:
+        """Check all tables again under the locks of the load, then commit; see `commit`.
+
+        Args:
+            attempts: the attempts.
+            results: for each the rows that the target took, and the bytes that were sent.
+
+        Returns:
+            False if a table has changed, or there was no record to complete; then nothing is
+            committed.
+        """
         ...
 
 

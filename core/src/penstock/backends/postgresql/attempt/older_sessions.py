@@ -53,6 +53,12 @@ def batch_name(batch_id: str) -> str:
     return f"penstock:batch/{batch_id}"
 
 
+def batch_of(run_id: str) -> str:
+    """Return the id of the batch to which the run of a table belongs; its own if to none."""
+    table = _TABLE.search(run_id)
+    return run_id[: table.start()] if table else run_id
+
+
 def is_table_run(run_id: str, batch_id: str) -> bool:
     """Whether a run id belongs to a table of a batch."""
     return run_id.startswith(f"{batch_id}-") and bool(_TABLE.fullmatch(run_id, len(batch_id)))
@@ -67,8 +73,7 @@ def is_of_run(application_name: str, run_id: str) -> bool:
         return True
     if application_name in (control_name(run_id), batch_name(run_id)):
         return True
-    table = _TABLE.search(run_id)
-    if table and application_name == batch_name(run_id[: table.start()]):
+    if application_name == batch_name(batch_of(run_id)):
         return True
     for begins in ("penstock:control/", "penstock:"):
         if application_name.startswith(begins):

@@ -33,6 +33,18 @@ def changed_runs(
         in_place: modes for which rows that others have replaced matter.
         replacing: modes for which all rows that others have loaded matter.
     """
+    answer = look_at_runs(connection, schema, run_ids, in_place, replacing)
+    return {run_id for (run_id,) in answer.fetchall()}
+
+
+def look_at_runs(
+    connection: Connection,
+    schema: str,
+    run_ids: Sequence[str],
+    in_place: Sequence[str] = (),
+    replacing: Sequence[str] = (),
+) -> Cursor[tuple[Any, ...]]:
+    """Ask what `changed_runs` returns; a row for each of those runs."""
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
     parameters = {
         "runs": list(run_ids),
@@ -40,7 +52,7 @@ def changed_runs(
         "replacing": list(replacing),
         "modes": list(mode_names(lambda mode: mode.reloads_partitions)),
     }
-    return {run_id for (run_id,) in connection.execute(text, parameters).fetchall()}
+    return connection.execute(text, parameters)
 
 
 # Set in addition when a run is marked as prepared.

@@ -48,11 +48,14 @@ class TransactionalWriter:
                 return False
             if self._spec.load_mode.entry is Entry.REPLACE:
                 hooks.delete(this, wait)
-            stream = hooks.open_stream(this, wait)
+            self._open(this, wait)
+        return True
+
+    def _open(self, attempt: Attempt, wait: Wait) -> None:
+        stream = self.hooks.open_stream(attempt, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
         self._end = stream.end
         self.sink = stream.sink if isinstance(stream, Pumped) else None
-        return True
 
     def end(self, wait: Wait) -> LoadResult:
         rows = self._end(wait)
