@@ -9,13 +9,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WINDOW = 100
+# A full collection looks at everything that is imported, too: as much work as ten tables.
+FULL_EVERY = 10
+YOUNG, ALL = 1, 2
 
 
 def windows(tables: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the tables of a batch in windows, and collect garbage in between."""
-    for first in range(0, len(tables), WINDOW):
-        if first:
+    for number, first in enumerate(range(0, len(tables), WINDOW)):
+        if number:
             # The objects of the last window's tables form reference cycles. The command line runs
             # the collector so seldom that they would pile up.
-            gc.collect()
+            gc.collect(YOUNG if number % FULL_EVERY else ALL)
         yield tables[first : first + WINDOW]
