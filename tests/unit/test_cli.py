@@ -266,10 +266,13 @@ def test_resume_offers_only_options_that_may_change(
     ("words", "message"),
     [
         ([], "required: COMMAND"),
-        (["jump"], "invalid choice: 'jump'"),
+        (["jump"], "found 'jump'"),
+        (["copi"], "found 'copi'; did you mean copy"),
+        (["copy", *ASKED, "--mode", "upsrt"], "found 'upsrt'; did you mean upsert?"),
+        (["watermark", "lst"], "found 'lst'; did you mean list?"),
         (["--jump"], "required: COMMAND"),
         (["copy"], "penstock copy: expected --source, --target; found none"),
-        (["copy", *ASKED, "--mode", "swim"], "--mode: invalid choice: 'swim'"),
+        (["copy", *ASKED, "--mode", "swim"], "found 'swim'"),
         (
             ["copy", *ASKED, "--degre", "2"],
             "--degre; did you mean --degree?\npenstock: see penstock copy",
@@ -373,7 +376,7 @@ def test_text_in_a_file_may_refer_to_environment_variables(toml: Callable[[str],
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('tabel = "a.b"', "{path}: unknown option 'tabel'; expected one of "),
+        ('tabel = "a.b"', "{path}: unknown option 'tabel'; did you mean table"),
         ('[orders]\ntable = "a.b"', "{path}: unknown option 'orders'; expected one of "),
         ('source = "env:A"', "{path}: expected --target; found none"),
         ("table = ", "{path}: invalid TOML: "),

@@ -97,6 +97,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "dropped": st.booleans(),
     "side": st.sampled_from(["source", "target"]),
     "automatic": st.booleans(),
+    "done": st.booleans(),
     "watermark": texts,
     "moment": texts,
     "since": texts,

@@ -128,6 +128,10 @@ def note(event: Event, tally: Tally) -> Note | None:
             head = next(iter(_plan_lines(event))).removeprefix("planned: ")
             table = one_line(tally.table(event.run_id))
             return Note("plain", (f"planned: {table}, {head}", *plan_warnings(event)))
+        case Planned(done=True):
+            return Note("good", (f"run {event.run_id} was done before: nothing is left to do",))
+        case Prepared() if tally.was_done:
+            return None
         case Planned():
             return Note("plain", tuple(_plan_lines(event)))
         case Prepared() | SnapshotChanged(state="taken") if tally.is_batch:

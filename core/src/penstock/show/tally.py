@@ -156,6 +156,8 @@ class Tally:
         self.batch_finished: BatchFinished | None = None
         self.steps: dict[tuple[str, str], str] = {}
         """Steps in progress after the last partition."""
+        self.was_done = False
+        """Whether the run was done before, so that nothing was left to do."""
         self.tables = Tables()
         """The tables of a batch."""
         self.cancelling = False
@@ -202,6 +204,7 @@ class Tally:
             case BatchFinished():
                 self.batch_finished = event
             case Planned():
+                self.was_done = event.done and not self.is_batch
                 planned = _Run(event.partitions, event.committed, event.rows, event.bytes)
                 self._plan(event.run_id, planned)
             case StepChanged(state="started"):
