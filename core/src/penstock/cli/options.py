@@ -258,9 +258,8 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     overrides = _explicit_options(arguments)
     # Stand in for the stored options; this table and mode allow every execution option.
-    spec = CopySpec.from_mapping(
-        {**overrides, "table": "a.b", "mode": "upsert", "atomic": "table"}, "penstock resume"
-    )
+    stored = {"table": "a.b", "mode": "upsert", "atomic": "table"}
+    spec = CopySpec.from_mapping({"source": "env:_", **overrides, **stored}, "penstock resume")
     return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
 
 

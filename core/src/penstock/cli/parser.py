@@ -12,7 +12,6 @@ from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
 from penstock.errors import EXIT_USAGE, did_you_mean, nearest
 from penstock.spec.toml_file import UNQUOTED
 
-
 _WIDTH = 79
 
 

@@ -103,8 +103,8 @@ _INPUT_ERRORS = (
     r"|channel binding required"
 )
 _TO_READ = (
-    "; a source is only read: GRANT the user SELECT on the table and, if that is missing, too, USAGE "
-    "on its schema"
+    "; a source is only read: GRANT the user SELECT on the table, and USAGE on its schema if "
+    "that is missing, too"
 )
 _PERMANENT = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
 

@@ -156,7 +156,7 @@ class PostgresRecords(SqlRecords):
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
-            with self._permitted():
+            with self._permitted(reading=True):
                 if isinstance(where.get("run_id"), str):
                     self.attend(where["run_id"])
                 missing = [] if self._complete else self._missing()
