@@ -91,7 +91,7 @@ def watch(
             command = shlex.join([*go_on, tally.run_id])
         return _end_batch(tally, failure, command, arguments)
     if finished is not None and not arguments.json and not _goes_without_saying(tally, arguments):
-        _print_end(finished, command, tally.before)
+        _print_end(finished, tally, command)
     complete = finished is not None and finished.status in ("done", "partial")
     if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
         # The signal arrived after the end.
@@ -151,7 +151,7 @@ def _end_batch(
     """Show the end of a batch, and return the exit code."""
     finished = tally.batch_finished
     if finished is not None and not arguments.json and not _goes_without_saying(tally, arguments):
-        _print_end(finished)
+        _print_end(finished, tally)
     if failure is None:
         return EXIT_DONE
     code = report_end(failure)
@@ -159,12 +159,16 @@ def _end_batch(
     return code
 
 
-def _print_end(finished: Finished | BatchFinished, go_on: str = "", before: int = 0) -> None:
+def _print_end(finished: Finished | BatchFinished, tally: Tally, go_on: str = "") -> None:
     from penstock.figures.execution_end import end_of
+    from penstock.show.console import STYLES, Text, print_line
+    from penstock.show.notes import created_lines
     from penstock.show.run_report import print_run_report
 
     with stdout_console() as console:
-        print_run_report(console, end_of(finished, before), go_on)
+        print_run_report(console, end_of(finished, tally.before), go_on)
+        for line in created_lines(tally):
+            print_line(console, Text(line, style=STYLES["warning"]))
 
 
 def _open_display(arguments: argparse.Namespace, *, title: str, only: int) -> Display:

@@ -41,6 +41,8 @@ from penstock.show.text import (
 _SHOW_STEP_AFTER = 1.0
 # How many notes that differ only in the table are shown.
 _MOST_ALIKE = 3
+# Tables whose creation is told at the end.
+_MOST_CREATED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +283,18 @@ def plan_warnings(event: Planned) -> Iterable[str]:
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
         if items := [item for item in event.not_copied if item.dropped is dropped]:
             yield f"    {what}: {one_line(kinds(items))}; the report at the end lists them"
+
+
+def created_lines(tally: Tally) -> Iterable[str]:
+    """Return what an execution has created because it was missing, for the end of its report."""
+    created = [one_line(text) for text in tally.created.values()]
+    if created:
+        yield ""
+        yield f"missing before, and created in the target: {'; '.join(created[:_MOST_CREATED])}" + (
+            f" and of {len(created) - _MOST_CREATED:,} more tables"
+            if len(created) > _MOST_CREATED
+            else ""
+        )
 
 
 def warning_lines(warnings: Iterable[str]) -> Iterable[str]:
