@@ -244,7 +244,7 @@ def test_help_has_explanations_and_examples(
 # When a run is planned.
 DECIDED = {
     *("run_id", "claim", "full_every", "on_target_changed"),
-    *("atomic_limit", "max_ahead", "on_drift"),
+    *("atomic_limit", "max_ahead", "on_drift", "create"),
 }
 
 

@@ -44,7 +44,7 @@ EXIT_DRIFT = 76
 EXIT_INTERRUPTED = 130
 
 # How like a name must be to be suggested (1: the same), and how much less than the most like one.
-_LIKE, _LESS = 0.7, 0.1
+_LIKE, _LESS = 0.65, 0.1
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,9 +188,7 @@ def reader(shop: Pair, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A user who may connect, and nothing else."""
     name = f"reader_{os.urandom(4).hex()}"
     for side, variable in ((shop.source, "SHOP_READER"), (shop.target, "DW_READER")):
-        side.run(
-            f"DO $$BEGIN CREATE ROLE {name} LOGIN; EXCEPTION WHEN duplicate_object THEN END$$"
-        )
+        side.run(f"DO $$BEGIN CREATE ROLE {name} LOGIN; EXCEPTION WHEN duplicate_object THEN END$$")
         monkeypatch.setenv(variable, as_user(side.url, name))
     yield name
     for side in (shop.source, shop.target):

@@ -41,8 +41,6 @@ from penstock.show.text import (
 _SHOW_STEP_AFTER = 1.0
 # How many notes that differ only in the table are shown.
 _MOST_ALIKE = 3
-# Tables whose creation is told at the end.
-_MOST_CREATED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,15 +284,13 @@ def plan_warnings(event: Planned) -> Iterable[str]:
 
 
 def created_lines(tally: Tally) -> Iterable[str]:
-    """Return what an execution has created because it was missing, for the end of its report."""
-    created = [one_line(text) for text in tally.created.values()]
-    if created:
+    """Return what a run has created because it was missing, for the end of its report.
+
+    The report of a batch has the warnings of its tables anyway.
+    """
+    for created in () if tally.is_batch else tally.created.values():
         yield ""
-        yield f"missing before, and created in the target: {'; '.join(created[:_MOST_CREATED])}" + (
-            f" and of {len(created) - _MOST_CREATED:,} more tables"
-            if len(created) > _MOST_CREATED
-            else ""
-        )
+        yield f"missing before, and created in the target: {one_line(created)}"
 
 
 def warning_lines(warnings: Iterable[str]) -> Iterable[str]:

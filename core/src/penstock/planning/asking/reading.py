@@ -217,13 +217,13 @@ class TableReader:
         """Check that a table's schema exists: its name may be mistyped.
 
         Raises:
-            MissingTarget: the target has no such schema.
+            PlanningError: the target has no such schema.
         """
         target = self._target
         if not isinstance(target, WithSchemas) or (names := target.schemas_beside(table)) is None:
             return
         there_are = f"; there are {', '.join(names[:MOST_NAMED])}."
-        raise MissingTarget(
+        raise PlanningError(
             f"target: schema {table.schema!r} does not exist"
             f"{did_you_mean(table.schema, names) or there_are} To create it, pass --create (in a "
             "file: create = true)"
