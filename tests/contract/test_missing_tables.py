@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penstock import MODES, create, plan
 from penstock.errors import PenstockError, PlanningError, UsageError
+from penstock.model.tables import TableRef
 from penstock.spec.modes import Entry, Mode, Table
 
 from .copying import ROWS, Pair
@@ -98,3 +100,20 @@ def test_another_table_created_in_the_meantime_stays_unchanged(inward: Pair) -> 
     with pytest.raises(PenstockError):
         inward.resume("r")
     assert len(theirs.read()) == 1
+
+
+def test_a_missing_schema_is_refused(inward: Pair) -> None:
+    """A schema that is nearly right is one that the user has mistyped."""
+    if not _creates_tables(inward):
+        pytest.skip("the backend makes no tables of a name")
+    inward.mine.make(ROWS)
+    schema = TableRef.parse(inward.theirs.table, "table").schema
+    mode = _mode(inward)
+    inward.theirs.make(ROWS)  # so that a schema is there, whose name is known
+    near = f"{schema or 'public'}x"
+    spec = inward.spec(mode=mode, target_table=f"{near}.there", **CUT)
+    with pytest.raises(PlanningError, match=f"schema '{near}' does not exist; .* pass --create"):
+        plan(spec)
+    planned = plan(replace(spec, create=True))
+    (warning,) = [each for each in planned.warnings if "created there" in each]
+    assert f"table {near}.there" in warning

@@ -22,7 +22,7 @@ def missing(warehouse: Warehouse) -> Warehouse:
 
 
 def daily(warehouse: Warehouse) -> dg.AssetsDefinition:
-    return copying([warehouse.spec(key="day")], partitions_def=days())
+    return copying([warehouse.spec(key="day", create=True)], partitions_def=days())
 
 
 def keys(count: int = 10) -> Sequence[str]:

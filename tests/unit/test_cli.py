@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main, make_parser
+from penstock.cli.main import _COMMANDS, main, make_parser
 from penstock.cli.options import read_overrides, read_spec
 from penstock.errors import (
     Diagnosis,
@@ -244,7 +244,7 @@ def test_help_has_explanations_and_examples(
 # When a run is planned.
 DECIDED = {
     *("run_id", "claim", "full_every", "on_target_changed"),
-    *("atomic_limit", "max_ahead", "on_drift"),
+    *("atomic_limit", "max_ahead", "on_drift", "create"),
 }
 
 
@@ -265,11 +265,13 @@ def test_resume_offers_only_options_that_may_change(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "required: COMMAND"),
-        (["jump"], "invalid choice: 'jump'"),
-        (["--jump"], "required: COMMAND"),
+        (["jump"], "found 'jump'"),
+        (["copi"], "found 'copi'; did you mean copy"),
+        (["copy", *ASKED, "--mode", "upsrt"], "found 'upsrt'; did you mean upsert?"),
+        (["watermark", "lst"], "found 'lst'; did you mean list?"),
+        (["--jump"], "unrecognized arguments: --jump"),
         (["copy"], "penstock copy: expected --source, --target; found none"),
-        (["copy", *ASKED, "--mode", "swim"], "--mode: invalid choice: 'swim'"),
+        (["copy", *ASKED, "--mode", "swim"], "found 'swim'"),
         (
             ["copy", *ASKED, "--degre", "2"],
             "--degre; did you mean --degree?\npenstock: see penstock copy",
@@ -292,7 +294,7 @@ def test_resume_offers_only_options_that_may_change(
         (["resume", RUN, *ENDS, "--degree", "x"], "--degree: expected auto or a whole number"),
         (["resume", RUN, *ENDS, "--attempts", "0"], "--attempts: expected at least 1"),
         (["verify", "-", *ENDS], "run id: expected"),
-        (["verify", RUN, "--target", "env:DW"], "required: --source"),
+        (["verify", RUN, "--source", "env:SHOP"], "required: --target"),
         (["status", RUN], "required: --target"),
         (["status", "", "--target", "env:DW"], "run id: expected"),
         (["control-ddl", "--schema", "x"], "unrecognized arguments"),
@@ -307,6 +309,25 @@ def test_usage_errors_exit_64_and_name_the_expected_value(
     assert shown.err.startswith("penstock: error: ")
     assert message in shown.err
     assert engine.calls == []
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("usage: penstock ")
+    assert "copy-all" in shown.out
+    assert shown.err == ""
+
+
+def test_the_help_fits_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("", *_COMMANDS):
+        assert main([*filter(None, [command]), "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) > 10
+        assert [line for line in lines if len(line) > 80] == [], command
 
 
 # TOML
@@ -373,8 +394,8 @@ def test_text_in_a_file_may_refer_to_environment_variables(toml: Callable[[str],
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('tabel = "a.b"', "{path}: unknown option 'tabel'; expected one of "),
-        ('[orders]\ntable = "a.b"', "{path}: unknown option 'orders'; expected one of "),
+        ('tabel = "a.b"', "{path}: unknown option 'tabel'; did you mean table"),
+        ('[orders]\ntable = "a.b"', "{path}: unknown option 'orders'; did you mean order_by?"),
         ('source = "env:A"', "{path}: expected --target; found none"),
         ("table = ", "{path}: invalid TOML: "),
         ('where = "${NO_SUCH}"', "{path}: where: environment variable 'NO_SUCH' is not set"),

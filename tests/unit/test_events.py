@@ -97,6 +97,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "dropped": st.booleans(),
     "side": st.sampled_from(["source", "target"]),
     "automatic": st.booleans(),
+    "done": st.booleans(),
     "watermark": texts,
     "moment": texts,
     "since": texts,
@@ -249,7 +250,7 @@ class TestBadLines:
         raw = json.loads(data.draw(EVENTS[name]).to_line())
         optional = {"at", "already", "failures", "timings", "inserted", "updated", "error"}
         optional |= {"warnings", "not_copied", "differences", "compared", "later"}
-        optional |= {"paced", "lost", "automatic", "cause", "phases"}
+        optional |= {"paced", "lost", "automatic", "done", "cause", "phases"}
         optional |= {"watermark", "epoch", "moment", "since", "full", "unproven"}
         optional |= {"deleted"} if name == "finished" else set()
         optional -= {"error"} if name == "failed" else set()

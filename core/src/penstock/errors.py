@@ -31,6 +31,7 @@ Exit codes are those of sysexits.h (64 EX_USAGE, 65 EX_DATAERR, 70 EX_SOFTWARE, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,6 +42,9 @@ EXIT_BUG = 70
 EXIT_TRANSIENT = 75
 EXIT_DRIFT = 76
 EXIT_INTERRUPTED = 130
+
+# How like a name must be to be suggested (1: the same), and how much less than the most like one.
+_LIKE, _LESS = 0.65, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,34 @@ class Interrupted(PenstockError):
     """The user, or the process's environment, ended the command."""
 
     exit_code = EXIT_INTERRUPTED
+
+
+def nearest(name: str, known: Iterable[str], most: int = 3) -> list[str]:
+    """Return the known names that are most like a name, the closest first.
+
+    Args:
+        name: a name that is not known.
+        known: the known names.
+        most: how many to return at most.
+    """
+    from difflib import SequenceMatcher  # noqa: PLC0415 - only errors need it
+
+    matcher = SequenceMatcher(b=name.casefold())
+    likeness = {}
+    for each in known:
+        matcher.set_seq1(each.casefold())
+        if matcher.real_quick_ratio() >= _LIKE and matcher.quick_ratio() >= _LIKE:
+            likeness[each] = matcher.ratio()
+    # Names of one schema are alike anyway.
+    least = max(_LIKE, max(likeness.values(), default=0.0) - _LESS)
+    near = [each for each, ratio in likeness.items() if ratio >= least]
+    return sorted(near, key=lambda each: -likeness[each])[:most]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: ``; did you mean NAME?``, or nothing."""
+    near = nearest(name, known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -134,6 +134,8 @@ class Planned(Event):
     warnings: tuple[str, ...] = ()
     not_copied: tuple[NotCopied, ...] = ()
     """Objects that the copy leaves out, other than rows."""
+    done: bool = False
+    """Whether the run was done before, so that nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,12 @@ WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     " AND datname = current_database()"
 )
-REPLACING: dict[str, Any] = {"mode": "replace", "strategy": "range", "key": "id"}
+REPLACING: dict[str, Any] = {
+    "mode": "replace",
+    "strategy": "range",
+    "key": "id",
+    "create": True,
+}
 TABLE = (
     "CREATE TYPE mood AS ENUM ('sad', 'glad')",
     "CREATE TABLE other (id int PRIMARY KEY)",
@@ -92,6 +97,30 @@ def test_the_created_table_is_like_the_source(filled: Pair, mode: str) -> None:
     # The next row gets a new number.
     filled.target.run("INSERT INTO t (label, price) VALUES ('next', 1)")
     assert filled.target.rows("SELECT id, n FROM t WHERE label = 'next'") == [(100, 100)]
+
+
+def test_a_missing_schema_is_refused_unless_it_is_to_be_created(filled: Pair) -> None:
+    filled.target.run("CREATE SCHEMA dwh")
+    options = {**REPLACING, "create": False, "target_table": "dhw.t"}
+    expected = "schema 'dhw' does not exist; did you mean dwh\\? To create it, pass --create"
+    with pytest.raises(PlanningError, match=expected) as caught:
+        filled.plan(**options)
+    assert caught.value.exit_code == 65
+    with pytest.raises(PlanningError, match=expected):
+        filled.copy(**options)
+    with pytest.raises(PlanningError, match=expected):
+        create(filled.spec(**options))
+    night = {"mode": "upsert", "incremental": "xmin", "target_table": "dhw.t"}
+    with pytest.raises(PlanningError, match=expected):
+        filled.copy(**night)
+    assert not filled.target.rows("SELECT FROM pg_namespace WHERE nspname = 'dhw'")
+    filled.copy(**{**options, "target_table": "dwh.t"})
+    assert filled.target.count("dwh.t") == 99
+
+
+def test_recreate_makes_the_schema(filled: Pair) -> None:
+    filled.copy(mode="recreate", target_table="dw.t")
+    assert filled.target.count("dw.t") == 99
 
 
 def test_a_missing_schema_is_named(filled: Pair) -> None:

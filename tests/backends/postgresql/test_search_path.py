@@ -166,7 +166,7 @@ class TestBatch:
 def test_a_duckdb_file_has_a_search_path(shops: Pair, tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
     source = with_path(shops.source.url, "shop")
-    into = CopySpec(source=source, target=f"duckdb:///{file}", table="orders")
+    into = CopySpec(source=source, target=f"duckdb:///{file}", table="orders", create=True)
     created = create(into).run
     assert created.spec["target_table"] == "shop.orders"
     named = CopySpec(source=source, target=f"duckdb:///{file}", table="orders", target_table="t")

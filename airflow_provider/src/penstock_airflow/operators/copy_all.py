@@ -147,6 +147,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         on_target_changed: option.OnTargetChanged | option.Text = "full",
         watermark: option.Text | None = None,
         schema_only: bool | option.Returned = False,
+        create: bool | option.Returned = False,
         data_only: bool | option.Returned = False,
         types: option.ColumnTypes | None = None,
         arrays: option.Arrays | option.Text = "refuse",

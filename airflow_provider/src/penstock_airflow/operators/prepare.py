@@ -101,6 +101,7 @@ class PrepareCopyOperator(PenstockOperator):
         atomic_limit: option.Text | None = None,
         on_target_changed: option.OnTargetChanged | option.Text = "full",
         watermark: option.Text | None = None,
+        create: bool | option.Returned = False,
         data_only: bool | option.Returned = False,
         types: option.ColumnTypes | None = None,
         arrays: option.Arrays | option.Text = "refuse",

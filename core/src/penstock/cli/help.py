@@ -98,8 +98,9 @@ how it measures:
 WATERMARK_EXAMPLES = """\
 examples:
   penstock watermark list --target env:DW
-  penstock watermark show 'public.orders to public.orders' --target env:DW
-  penstock watermark set 'public.orders to public.orders' --epoch 12 --target env:DW
+  penstock watermark show public.orders --target env:DW
+  penstock watermark set 'public.orders to public.orders' --epoch 12 \\
+      --target env:DW
   penstock watermark reset 'public.orders to public.orders' --target env:DW
 """
 

@@ -76,6 +76,8 @@ def _init(arguments: argparse.Namespace) -> int:
         return EXIT_DONE
     write_file(path, text, "FILE")
     count = len(tables.tables)
+    if arguments.quiet:
+        return EXIT_DONE
     say(f"{path}: {count} table{'s' * (count != 1)}; next: penstock plan-all{file_argument}")
     return EXIT_DONE
 

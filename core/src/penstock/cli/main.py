@@ -27,7 +27,7 @@ from penstock.cli.schema_command import add_schema
 from penstock.cli.service_commands import add_control_ddl, add_give_up, add_hold, add_release
 from penstock.cli.tune_command import add_tune
 from penstock.cli.watermark_command import add_watermark
-from penstock.errors import EXIT_USAGE, Interrupted, PenstockError, UsageError
+from penstock.errors import EXIT_DONE, EXIT_USAGE, Interrupted, PenstockError, UsageError
 from penstock.model import values
 from penstock.spec.terms import flags
 from penstock.workers import early_fork
@@ -79,6 +79,7 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         epilog="\n".join((EXAMPLES, CONNECTIONS, EXIT_CODES)),
     )
     parser.add_argument(
+        "-v",
         "--version",
         action=_Version,
         nargs=0,
@@ -102,9 +103,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             words = sys.argv[1:] if argv is None else argv
-            arguments = make_parser(*words[:1]).parse_args(words)
+            parser = make_parser(*words[:1])
+            arguments = parser.parse_args(words)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else EXIT_USAGE
+        if arguments.command is None:
+            parser.print_help()
+            return EXIT_DONE
         if arguments.s3_endpoint is not None:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
         _choose_values(getattr(arguments, "show_values", None))

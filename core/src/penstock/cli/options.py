@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from penstock.cli.output import signals
 from penstock.errors import UsageError
 from penstock.spec.batch_spec import TABLES_FILE, BatchSpec
 from penstock.spec.copy_spec import CopySpec, resumed_options
@@ -125,6 +126,34 @@ def add_connections(
         _add(group, options["control_schema"])
 
 
+def add_connections_of_run(parser: argparse.ArgumentParser) -> None:
+    """Add the connections of a stored run, which records the name of its source's variable."""
+    group = parser.add_argument_group(
+        "connections", "without --source, the env:NAME that the run records"
+    )
+    options = {item.name: item for item in fields(CopySpec)}
+    _add(group, options["source"])
+    _add(group, options["target"], required=True)
+    _add(group, options["control_schema"])
+
+
+def find_source(arguments: argparse.Namespace) -> None:
+    """Take the source that the run records, unless the command line names one.
+
+    Raises:
+        UsageError: the run does not exist, or records no variable's name.
+    """
+    if hasattr(arguments, "source"):
+        return
+    from penstock.run.listing import recorded_source  # noqa: PLC0415 - it imports the engine
+
+    schema = getattr(arguments, "control_schema", "penstock")
+    with signals():
+        arguments.source = recorded_source(
+            arguments.run_id, target=arguments.target, control_schema=schema
+        )
+
+
 def add_show_values(parser: argparse.ArgumentParser) -> None:
     """Add ``--show-values`` to a command that takes no other options of an execution."""
     options = {item.name: item for item in fields(CopySpec)}
@@ -229,9 +258,8 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     overrides = _explicit_options(arguments)
     # Stand in for the stored options; this table and mode allow every execution option.
-    spec = CopySpec.from_mapping(
-        {**overrides, "table": "a.b", "mode": "upsert", "atomic": "table"}, "penstock resume"
-    )
+    stored = {"table": "a.b", "mode": "upsert", "atomic": "table"}
+    spec = CopySpec.from_mapping({"source": "env:_", **overrides, **stored}, "penstock resume")
     return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
 
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
-from textwrap import indent, wrap
+from textwrap import fill, indent, wrap
 from typing import Any, NoReturn
 
 from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
-from penstock.errors import EXIT_USAGE
+from penstock.errors import EXIT_USAGE, did_you_mean, nearest
 from penstock.spec.toml_file import UNQUOTED
+
+_WIDTH = 79
+
+
+def _usage(name: str, arguments: str) -> str:
+    """Return the usage of a command, whose further lines begin below its first argument."""
+    head = f"penstock {name} "
+    width = _WIDTH - len("usage: ")
+    # A group in brackets stays on one line.
+    words = re.sub(r"\[[^]]*\]", lambda group: group[0].replace(" ", "\0"), arguments)
+    lines = wrap(head + words, width, subsequent_indent=" " * len(head), break_on_hyphens=False)
+    return f"\n{' ' * len('usage: ')}".join(lines).replace("\0", " ")
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -39,19 +52,27 @@ class Parser(argparse.ArgumentParser):
         arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             # argparse would print the usage of the whole program instead of the command's.
-            arguments.refuse(unknown)
+            getattr(arguments, "refuse", self.refuse)(unknown)
         return arguments
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """End the process because of unknown arguments, and suggest the option that was meant."""
-        from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
-
         message = f"unrecognized arguments: {' '.join(unknown)}"
         if any("/" in word for word in unknown):
             self.error(f"{message}\npenstock:   {UNQUOTED}")
         option = unknown[0].partition("=")[0]
-        suggestions = get_close_matches(option, self._option_string_actions, n=1, cutoff=0.75)
-        self.error(message + "".join(f"; did you mean {name}?" for name in suggestions))
+        near = [name for name in nearest(option, self._option_string_actions) if name[:2] == "--"]
+        self.error(message + "".join(f"; did you mean {name}?" for name in near[:1]))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Check that a word is one of the choices, and suggest the one that was meant."""
+        if action.choices is not None and value not in action.choices:
+            choices = [str(each) for each in action.choices]
+            raise argparse.ArgumentError(
+                action,
+                f"expected one of {', '.join(choices)}; found {str(value)!r}"
+                + did_you_mean(str(value), choices),
+            )
 
     def error(self, message: str) -> NoReturn:
         """End the process with exit code 64 and a message."""
@@ -68,7 +89,7 @@ class Commands:
 
     def __init__(self, parser: Parser, whole_parser: Callable[[], argparse.ArgumentParser]) -> None:
         self.whole_parser = whole_parser
-        self._parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+        self._parsers = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def add(
         self,
@@ -90,8 +111,8 @@ class Commands:
         parser: Parser = self._parsers.add_parser(
             name,
             help=text,
-            description=text[0].upper() + text[1:] + ".",
-            usage=f"penstock {name} {usage}",
+            description=fill(text[0].upper() + text[1:] + ".", _WIDTH),
+            usage=_usage(name, usage),
             epilog="\n".join((*epilog, CONNECTIONS, EXIT_CODES)),
         )
         parser.set_defaults(call=call, refuse=parser.refuse)
@@ -100,6 +121,18 @@ class Commands:
     def add_common_options(self) -> None:
         """Add the options that every command takes."""
         for parser in self._parsers.choices.values():
+            parser.add_argument(
+                "-q",
+                "--quiet",
+                action="store_true",
+                help="show no progress and no report of success; warnings, errors and results stay",
+            )
+            parser.add_argument(
+                "-v",
+                "--verbose",
+                action="store_true",
+                help="show a line for each thing that happens, on a terminal, too",
+            )
             parser.add_argument(
                 "--s3-endpoint",
                 metavar="URL",

@@ -19,9 +19,11 @@ from penstock.cli.help import (
 )
 from penstock.cli.options import (
     add_connections,
+    add_connections_of_run,
     add_resume_options,
     add_show_values,
     execution_words,
+    find_source,
     read_overrides,
 )
 from penstock.cli.output import print_result, signals, write_file
@@ -228,7 +230,7 @@ def add_resume(commands: Commands) -> None:
         "resume",
         _resume,
         "continue a run: copy the partitions that are not committed",
-        "RUN_ID --source URL --target URL [options]",
+        "RUN_ID [--source URL] --target URL [options]",
         (RESUME_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
@@ -257,7 +259,7 @@ def add_resume(commands: Commands) -> None:
         help="use the snapshot of penstock hold, and wait this long for it (default: take one if "
         "there is none)",
     )
-    add_connections(parser, "source", "target")
+    add_connections_of_run(parser)
     add_resume_options(parser)
     add_json(parser, "events, one per line,")
 
@@ -275,6 +277,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.await_snapshot is not None:
         seconds = parse_duration(arguments.await_snapshot, "--await-snapshot")
         overrides["await_snapshot"] = seconds
+    find_source(arguments)
     fork_early(arguments.source, arguments.target)
     from penstock.run.api import resume
 
@@ -323,7 +326,7 @@ def add_verify(commands: Commands) -> None:
         "verify",
         _verify,
         "compare source and target, and both with the commit records",
-        "RUN_ID --source URL --target URL [options]",
+        "RUN_ID [--source URL] --target URL [options]",
         (VERIFY_EXAMPLES,),
     )
     add_run_id(parser, batch=True)
@@ -339,7 +342,7 @@ def add_verify(commands: Commands) -> None:
         help="with --checksum: list the keys of up to 20 differing rows in each partition",
     )
     add_repair(parser)
-    add_connections(parser, "source", "target")
+    add_connections_of_run(parser)
     add_show_values(parser)
     add_json(parser, "the verification")
 
@@ -347,6 +350,7 @@ def add_verify(commands: Commands) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     check_alone(arguments)
+    find_source(arguments)
     if arguments.repair:
         try:
             return repair_runs(arguments, [arguments.run_id])

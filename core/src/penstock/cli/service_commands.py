@@ -8,7 +8,13 @@ import argparse
 import sys
 
 from penstock.cli.help import MANY_PROCESSES
-from penstock.cli.options import add_connections, add_hold_options, read_overrides
+from penstock.cli.options import (
+    add_connections,
+    add_connections_of_run,
+    add_hold_options,
+    find_source,
+    read_overrides,
+)
 from penstock.cli.output import results, signals
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.watch import closing_events
@@ -36,11 +42,11 @@ def add_hold(commands: Commands) -> None:
         "hold",
         _hold,
         "hold a run's snapshot while many processes copy its partitions",
-        "RUN_ID --source URL --target URL [options]",
+        "RUN_ID [--source URL] --target URL [options]",
         (MANY_PROCESSES,),
     )
     add_run_id(parser)
-    add_connections(parser, "source", "target")
+    add_connections_of_run(parser)
     add_hold_options(parser)
     add_json(parser, "events, one per line,")
 
@@ -48,6 +54,7 @@ def add_hold(commands: Commands) -> None:
 def _hold(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     overrides = read_overrides(arguments)
+    find_source(arguments)
     from penstock.run.snapshot_holder import hold, require_snapshot
 
     schema = getattr(arguments, "control_schema", "penstock")
@@ -98,7 +105,7 @@ def add_give_up(commands: Commands) -> None:
     parser = commands.add(
         "give-up",
         _give_up,
-        "give up a run, so that others may empty or replace the table it has begun to load",
+        "give up a run, so that others may empty or replace the table it has begun",
         "RUN_ID --target URL [options]",
         (_GIVE_UP_EXAMPLES,),
     )

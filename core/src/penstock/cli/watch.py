@@ -62,7 +62,7 @@ def watch(
         go_on: the command that continues the run, without the run's id.
         only: the number of requested partitions; 0 for the whole plan.
     """
-    display = _open_display(json=arguments.json, title=title, only=only)
+    display = _open_display(arguments, title=title, only=only)
     failure: BaseException | None = None
     try:
         with (
@@ -89,9 +89,9 @@ def watch(
     if tally.is_batch:
         if go_on[1] != "resume":
             command = shlex.join([*go_on, tally.run_id])
-        return _end_batch(tally, failure, command, json=arguments.json)
-    if finished is not None and not arguments.json:
-        _print_end(finished, command, tally.before)
+        return _end_batch(tally, failure, command, arguments)
+    if finished is not None and not arguments.json and not _goes_without_saying(tally, arguments):
+        _print_end(finished, tally, command)
     complete = finished is not None and finished.status in ("done", "partial")
     if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
         # The signal arrived after the end.
@@ -137,11 +137,21 @@ def _long_calls(display: Display) -> Iterator[threading.RLock]:
         LOG.propagate = True
 
 
-def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json: bool) -> int:
+def _goes_without_saying(tally: Tally, arguments: argparse.Namespace) -> bool:
+    """Whether a report would say nothing that was asked for, or that a note has not said."""
+    finished = tally.batch_finished if tally.is_batch else tally.finished
+    return (
+        finished is not None and finished.status == "done" and (arguments.quiet or tally.was_done)
+    )
+
+
+def _end_batch(
+    tally: Tally, failure: BaseException | None, go_on: str, arguments: argparse.Namespace
+) -> int:
     """Show the end of a batch, and return the exit code."""
     finished = tally.batch_finished
-    if finished is not None and not json:
-        _print_end(finished)
+    if finished is not None and not arguments.json and not _goes_without_saying(tally, arguments):
+        _print_end(finished, tally)
     if failure is None:
         return EXIT_DONE
     code = report_end(failure)
@@ -149,20 +159,26 @@ def _end_batch(tally: Tally, failure: BaseException | None, go_on: str, *, json:
     return code
 
 
-def _print_end(finished: Finished | BatchFinished, go_on: str = "", before: int = 0) -> None:
+def _print_end(finished: Finished | BatchFinished, tally: Tally, go_on: str = "") -> None:
     from penstock.figures.execution_end import end_of
+    from penstock.show.console import STYLES, Text, print_line
+    from penstock.show.notes import created_lines
     from penstock.show.run_report import print_run_report
 
     with stdout_console() as console:
-        print_run_report(console, end_of(finished, before), go_on)
+        print_run_report(console, end_of(finished, tally.before), go_on)
+        for line in created_lines(tally):
+            print_line(console, Text(line, style=STYLES["warning"]))
 
 
-def _open_display(*, json: bool, title: str, only: int) -> Display:
+def _open_display(arguments: argparse.Namespace, *, title: str, only: int) -> Display:
     """Return a display: JSON on stdout if requested, otherwise on stderr, live on a terminal."""
     tally = Tally(only)
-    if json:
+    if arguments.json:
         return JsonDisplay(tally, sys.stdout)
-    if sys.stderr.isatty():
+    if arguments.quiet:
+        return PlainDisplay(tally, sys.stderr, only_warnings=True)
+    if sys.stderr.isatty() and not arguments.verbose:
         from penstock.show.console import rich_console
         from penstock.show.live import LiveDisplay
 

@@ -33,7 +33,10 @@ def add_watermark(commands: Commands) -> None:
         "run read all rows",
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="the name of the watermark, as list shows it"
+        "name",
+        nargs="*",
+        metavar="NAME",
+        help="the name of the watermark, as list shows it, or of its table",
     )
     add_connections(parser, "target")
     group = parser.add_argument_group("position")
@@ -44,8 +47,8 @@ def add_watermark(commands: Commands) -> None:
 
 
 def _watermark(arguments: argparse.Namespace) -> int:
-    action, name = arguments.action, arguments.name
-    if (name is not None) != (action in _WITH_NAME):
+    action, name = arguments.action, " ".join(arguments.name)
+    if bool(name) != (action in _WITH_NAME):
         expected = "a NAME" if action in _WITH_NAME else "no NAME"
         raise UsageError(f"watermark {action}: expected {expected}, found {name or 'none'}")
     if (arguments.epoch is not None) != (action == "set"):

@@ -12,6 +12,8 @@ from penstock.planning.facts import TargetTable
 from penstock.spec.groups.route import Route
 from penstock.spec.modes import Mode, Table
 
+CREATED = "missing in the target, and created there: "
+
 
 def creation_remark(
     route: Route, mode: Mode, table: TargetTable, load: LoadPlan
@@ -28,9 +30,7 @@ def creation_remark(
     created = [f"schema {schemas}"] if schemas else []
     if not table.is_there and mode.table is Table.TARGET:
         created.append(f"table {route.target_name}")
-    return (
-        (f"missing in the target, and created there: {' and '.join(created)}",) if created else ()
-    )
+    return (f"{CREATED}{' and '.join(created)}",) if created else ()
 
 
 def created_columns(columns: Sequence[Column], formats: Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import PlanningError, UsageError
+from penstock.errors import PlanningError, UsageError, did_you_mean
 from penstock.model.tables import NotCopied, Relation, TableRef
 from penstock.planning.asking.search_path import lacks_schema, with_any_schema, with_searched
 from penstock.run.connections import Connections
@@ -205,7 +205,8 @@ class BatchTables:
         if "." not in pattern:
             path = ", ".join(self._source.schemas()) or "empty"
             where = f", whose search path is {path}"
-        return UsageError(f"{place} matches no table of the source{where}")
+        near = did_you_mean(pattern, map(str, self._source.tables(("*",), ())))
+        return UsageError(f"{place} matches no table of the source{where}{near}")
 
     def _searched(self, pattern: str) -> tuple[str, ...]:
         """Return the pattern, with a schema."""

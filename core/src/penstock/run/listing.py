@@ -17,7 +17,7 @@ from penstock.backends.api.execution.control import (
 )
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
-from penstock.run.stored_runs import spec_of, target_catalog
+from penstock.run.stored_runs import load_run, missing_run_error, spec_of, target_catalog
 from penstock.run.value_display import isolate_display
 from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
@@ -128,6 +128,34 @@ def batch_runs(
     check_run_id(batch_id)
     entries = runs(target=target, control_schema=control_schema, batch=batch_id)
     return tuple(sorted(entries, key=lambda entry: entry.run_id))
+
+
+def recorded_source(run_id: str, *, target: str, control_schema: str = "penstock") -> str:
+    """Return the source's connection that a run or a batch records: the name of a variable.
+
+    Args:
+        run_id: the id of the run or the batch.
+        target: the connection to the target.
+        control_schema: the schema of the control tables.
+
+    Raises:
+        UsageError: there is no such run, or it records no ``env:NAME``.
+    """
+    with target_catalog(target, control_schema) as catalog:
+        run = catalog.control.runs.find(run_id)
+    if run is None:
+        entries = batch_runs(run_id, target=target, control_schema=control_schema)
+        if not entries:
+            raise missing_run_error(run_id, control_schema)
+        with target_catalog(target, control_schema) as catalog:
+            run = load_run(catalog, entries[0].run_id, control_schema)
+    source = str(run.spec.get("source") or "")
+    if not source.startswith("env:"):
+        raise UsageError(
+            f"expected --source: run {run_id} was begun with {source or 'no connection'}, and only "
+            "the names of variables (env:NAME) can be taken from a run"
+        )
+    return source
 
 
 def count_unplanned(control: ControlStore, batch_id: str, planned: Collection[str]) -> int:

@@ -118,6 +118,8 @@ class RunState:
         self._deleted = 0
         self._records: Sequence[CommitRecord] = ()
         self._is_prepared = False
+        self._worked = False
+        """Whether this execution has opened a partition or begun a step."""
         self._unrestored: tuple[NotCopied, ...] = ()
 
     def begin(
@@ -188,6 +190,11 @@ class RunState:
         return self._ends.target_backend.located or other.target_ref == self.spec.target_ref
 
     @property
+    def did_nothing(self) -> bool:
+        """Whether it was done before this execution, which has changed nothing."""
+        return self.is_untouched and not self._worked
+
+    @property
     def reads_snapshot(self) -> bool:
         """Whether the rest is read with a snapshot."""
         return self.spec.snapshot == "shared" and not self.complete
@@ -219,6 +226,7 @@ class RunState:
             degree=streams.usual,
             seconds=round(seconds, 3),
             automatic=streams.automatic,
+            done=self.is_untouched and all(each.id in self._done for each in self._partitions),
         )
 
     def prepared_event(self, *, already: bool) -> Prepared:
@@ -349,6 +357,7 @@ class RunState:
     def add(self, event: Event) -> None:
         """Note an event of this run."""
         self._report.add(event)
+        self._worked = True
         if isinstance(event, Committed):
             self._done.add(event.partition_id)
 
@@ -495,6 +504,7 @@ class RunState:
             state: as in `StepChanged`.
             started: the time at which it began, by the monotonic clock.
         """
+        self._worked = True
         return StepChanged(
             run_id=self.run_id,
             step_id=step.id,

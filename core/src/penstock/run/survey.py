@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.backends.api.capabilities import SourceCapabilities
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import SourceCatalog, VersionedSource
-from penstock.errors import PlanningError, UsageError
+from penstock.errors import PlanningError, UsageError, did_you_mean
 from penstock.model.tables import TableRef
 from penstock.planning.asking.search_path import with_any_schema, with_searched
 from penstock.planning.suggestions import Suggestion, TableSummary, suggestion, view_suggestion
@@ -69,7 +69,9 @@ def survey(
                 if each.kind.endswith("views")
             ]
         if not matched and not unreadable:
-            raise UsageError(f"--tables: {', '.join(tables)} matches no table of the source")
+            message = f"--tables: {', '.join(tables)} matches no table of the source"
+            near = did_you_mean(tables[0], map(str, catalog.tables(("*",), ())))
+            raise UsageError(message + near)
         names = {str(table) for table in matched}
         with describing(catalog, matched):
             prefetch(catalog, (False,))

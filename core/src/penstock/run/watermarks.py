@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from penstock.backends.api.execution.control import ControlStore
-from penstock.errors import TargetBusy, UsageError
+from penstock.errors import TargetBusy, UsageError, did_you_mean
 from penstock.model.nights import BY_HAND, Watermark
 from penstock.run.state import new_run_id
 from penstock.run.stored_runs import target_catalog
 from penstock.run.value_display import isolate_display
+
+_TO = " to "
+"""What is between the tables of a name that the user has not given; see `watermark_name`."""
 
 
 @isolate_display
@@ -28,12 +31,12 @@ def watermark_history(
     """Return all watermarks of a name, the newest first.
 
     Args:
-        name: the name of the watermark.
+        name: the name of the watermark, or of a table that only one watermark leads from or to.
         target: the connection to the target.
         control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: no watermark has this name.
+        UsageError: the name means no watermark, or several.
     """
     with _control(target, control_schema) as control:
         return _history(control, name)
@@ -44,18 +47,18 @@ def reset_watermark(name: str, *, target: str, control_schema: str = "penstock")
     """Make the next night read all rows. A night in progress then merges nothing.
 
     Args:
-        name: the name of the watermark.
+        name: the name of the watermark, or of a table that only one watermark leads from or to.
         target: the connection to the target.
         control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: no watermark has this name.
+        UsageError: the name means no watermark, or several.
         TargetBusy: a night has ended at this very moment.
     """
     with _control(target, control_schema) as control:
         last = _history(control, name)[0]
         # Options still name columns that may have other names now.
-        mark = Watermark(name, last.epoch + 1, _by_hand(), "", None, columns=last.columns)
+        mark = Watermark(last.name, last.epoch + 1, _by_hand(), "", None, columns=last.columns)
         return _put(control, mark)
 
 
@@ -68,13 +71,13 @@ def set_watermark(
     A night in progress then merges nothing.
 
     Args:
-        name: the name of the watermark.
+        name: the name of the watermark, or of a table that only one watermark leads from or to.
         epoch: the epoch of the earlier night; see `watermark_history`.
         target: the connection.
         control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: no watermark has this name, or no night has this epoch.
+        UsageError: the name means no watermark, or several, or no night has this epoch.
         TargetBusy: a night has ended at this very moment.
     """
     with _control(target, control_schema) as control:
@@ -104,11 +107,37 @@ def _control(target: str, control_schema: str) -> Iterator[ControlStore]:
 
 
 def _history(control: ControlStore, name: str) -> tuple[Watermark, ...]:
-    history = control.watermarks.history(name)
-    if not history:
-        names = ", ".join(repr(each.name) for each in control.watermarks.latest_of_all()) or "none"
-        raise UsageError(f"watermark: expected one of {names}, found {name!r}")
-    return history
+    return control.watermarks.history(name) or control.watermarks.history(_meant(control, name))
+
+
+def _meant(control: ControlStore, name: str) -> str:
+    """Return the only watermark that a name means: its own, or a table that it leads from or to.
+
+    Raises:
+        UsageError: the name means no watermark, or several.
+    """
+    names = [each.name for each in control.watermarks.latest_of_all()]
+    meant = [each for each in names if name in (_on_one_line(each), *each.split(_TO))] or [
+        each for each in names if _is_shortened(name, _on_one_line(each))
+    ]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        several = ", ".join(repr(each) for each in meant)
+        raise UsageError(f"watermark: {name!r} may be one of {several}; name one of them")
+    expected = ", ".join(map(repr, names)) or "none: no copy with --incremental has ended here"
+    near = did_you_mean(name, {part: each for each in names for part in (each, *each.split(_TO))})
+    raise UsageError(f"watermark: expected one of {expected}; found {name!r}{near}")
+
+
+def _on_one_line(name: str) -> str:
+    return " ".join(name.split("\n"))
+
+
+def _is_shortened(name: str, whole: str) -> bool:
+    """Whether a name is what a narrow terminal has shown of a longer one."""
+    head, dots, tail = name.partition("…")
+    return bool(dots) and whole.startswith(head) and whole.endswith(tail)
 
 
 def _by_hand() -> str:

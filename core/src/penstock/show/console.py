@@ -12,9 +12,9 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
-from penstock.show.text import shorten
+from penstock.show.text import cells, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -138,21 +138,28 @@ class Table:
             table.add_row(*row)
         return table
 
-    def lines(self, width: int) -> list[str] | None:
-        """Return the table as plain text; None unless it is ASCII and fits the width in columns."""
+    def lines(self, width: int | None) -> list[str] | None:
+        """Return the table as plain text; None if it must be drawn.
+
+        Args:
+            width: the columns that it must fit, in ASCII; None for any text in one line a row.
+        """
         rows: list[Sequence[RenderableType]] = [[item.title for item in self.columns], *self.rows]
-        texts = [[text for item in row if (text := _plain(item)) is not None] for row in rows]
+        read = _plain if width is not None else _whole
+        texts = [[text for item in row if (text := read(item)) is not None] for row in rows]
         if self.expand or [*map(len, texts)] != [*map(len, rows)]:
             return None
         widths = [
-            max(item.width or 0, *(len(row[position]) for row in texts))
+            max(item.width or 0, *(cells(row[position]) for row in texts))
             for position, item in enumerate(self.columns)
         ]
-        if not all(widths) or sum(widths) + 2 * (len(widths) - 1) > width:
+        if width is not None and (not all(widths) or sum(widths) + 2 * (len(widths) - 1) > width):
             return None
         return [
             "  ".join(
-                text.rjust(wide) if item.right else text.ljust(wide)
+                " " * (wide - cells(text)) + text
+                if item.right
+                else text + " " * (wide - cells(text))
                 for text, wide, item in zip(row, widths, self.columns, strict=True)
             )
             for row in texts
@@ -190,6 +197,12 @@ def _plain(item: RenderableType) -> str | None:
     return text if text.isascii() and text.isprintable() else None
 
 
+def _whole(item: RenderableType) -> str | None:
+    """Return the whole text of a cell; None if only rich knows it."""
+    text = item.plain if isinstance(item, Text | ShortenedText) else item
+    return text if isinstance(text, str) else None
+
+
 def make_console(file: TextIO, width: int | None = None) -> Console:
     """Create a console for results; plain unless on a terminal, or if variables ask for colours."""
     if file.isatty() or any(name in os.environ for name in _FOR_RICH) or _has_terminal():
@@ -213,7 +226,11 @@ def rich_console(file: TextIO, width: int | None = None) -> RichConsole:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
-    return PipeConsole(file=file, width=width, markup=False, emoji=False, highlight=False)
+    # https://no-color.org: rich itself would still write bold and dim text.
+    colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    return PipeConsole(
+        file=file, width=width, markup=False, emoji=False, highlight=False, color_system=colours
+    )
 
 
 def make_table(
@@ -238,6 +255,25 @@ def make_table(
         # Without a wide column, the others would spread over the whole width.
         expand and any(columns[position].wide for position in shown),
     )
+
+
+def print_names(
+    console: Console, columns: Sequence[TextColumn], rows: Sequence[Sequence[RenderableType]]
+) -> None:
+    """Print a table whose wide column has names; only a terminal's width shortens them.
+
+    Args:
+        console: the console, whose width decides which other columns are shown.
+        columns: all columns.
+        rows: a cell for each of these columns, shown or not.
+    """
+    table = make_table(console, columns, rows)
+    lines = None if console.is_terminal else table.lines(None)
+    if lines is None:
+        console.print(table)
+        return
+    for line in lines:
+        console.print(Text(line.rstrip()), soft_wrap=True)
 
 
 def print_line(console: Console, text: Text | RichText) -> None:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol, Self, TextIO
 
-from penstock.events import Committed, Event, Progress
+from penstock.events import Committed, Event, Planned, Progress
 from penstock.show.folding import FEW
-from penstock.show.notes import Notes, note
+from penstock.show.notes import Notes, note, warning_lines
 from penstock.show.tally import Tally
 from penstock.show.text import duration, megabytes, number, one_line, percent, size
 
@@ -117,15 +117,27 @@ class PlainDisplay(_Lines):
 
     Args:
         clock: a monotonic clock, in seconds.
+        only_warnings: whether to leave out what is neither a warning nor an error.
     """
 
     def __init__(
-        self, tally: Tally, file: TextIO, clock: Callable[[], float] = time.monotonic
+        self,
+        tally: Tally,
+        file: TextIO,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        only_warnings: bool = False,
     ) -> None:
         super().__init__(tally, file)
         self._narrator = Narrator(tally, clock)
+        self._only_warnings = only_warnings
 
     def show(self, event: Event) -> None:
-        for line in self._narrator.lines(event):
+        lines = self._narrator.lines(event)
+        if self._only_warnings and isinstance(event, Planned):
+            lines = tuple(line.strip() for line in lines if line in warning_lines(event.warnings))
+        elif self._only_warnings and not self._narrator.is_warning(event):
+            return
+        for line in lines:
             self._file.write(f"{event.at[11:19]}Z  {line}\n")
             self._file.flush()

@@ -128,6 +128,10 @@ def note(event: Event, tally: Tally) -> Note | None:
             head = next(iter(_plan_lines(event))).removeprefix("planned: ")
             table = one_line(tally.table(event.run_id))
             return Note("plain", (f"planned: {table}, {head}", *plan_warnings(event)))
+        case Planned(done=True):
+            return Note("good", (f"run {event.run_id} was done before: nothing is left to do",))
+        case Prepared() if tally.was_done:
+            return None
         case Planned():
             return Note("plain", tuple(_plan_lines(event)))
         case Prepared() | SnapshotChanged(state="taken") if tally.is_batch:
@@ -277,6 +281,16 @@ def plan_warnings(event: Planned) -> Iterable[str]:
     for dropped, what in ((False, "not copied"), (True, "dropped with the target's old table")):
         if items := [item for item in event.not_copied if item.dropped is dropped]:
             yield f"    {what}: {one_line(kinds(items))}; the report at the end lists them"
+
+
+def created_lines(tally: Tally) -> Iterable[str]:
+    """Return what a run has created because it was missing, for the end of its report.
+
+    The report of a batch has the warnings of its tables anyway.
+    """
+    for created in () if tally.is_batch else tally.created.values():
+        yield ""
+        yield f"missing before, and created in the target: {one_line(created)}"
 
 
 def warning_lines(warnings: Iterable[str]) -> Iterable[str]:

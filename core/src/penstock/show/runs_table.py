@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.backends.api.execution.control import GIVEN_UP
-from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table, print_facts
+from penstock.show.console import Console, ShortenedText, Text, TextColumn, print_facts, print_names
 from penstock.show.folding import FEW
 from penstock.show.plan_table import print_not_copied
 from penstock.show.run_report import STATUS_STYLES
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from penstock.model.tables import NotCopied
     from penstock.run.listing import RunEntry
 
-# A query may be long.
-_LONGEST = 50
+# A query may be long. No name of a schema and a table is longer than this.
+_LONGEST = 511
 # Tables of a batch to list.
 _MOST_UNDONE = 40
 
@@ -53,7 +53,7 @@ def print_runs(console: Console, entries: Sequence[RunEntry]) -> None:
         TextColumn("created", from_width=110),
         TextColumn("time", right=True, from_width=80),
     ]
-    console.print(make_table(console, columns, rows))
+    print_names(console, columns, rows)
 
 
 def print_batch_runs(

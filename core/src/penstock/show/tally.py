@@ -24,6 +24,7 @@ from penstock.events import (
     StepChanged,
     Warned,
 )
+from penstock.planning.remarks import CREATED
 
 _RATE_WINDOW = 10.0
 _IDLE_AFTER = 5.0
@@ -156,6 +157,10 @@ class Tally:
         self.batch_finished: BatchFinished | None = None
         self.steps: dict[tuple[str, str], str] = {}
         """Steps in progress after the last partition."""
+        self.was_done = False
+        """Whether the run was done before, so that nothing was left to do."""
+        self.created: dict[str, str] = {}
+        """What was missing in the target when a run was planned, by run."""
         self.tables = Tables()
         """The tables of a batch."""
         self.cancelling = False
@@ -202,6 +207,8 @@ class Tally:
             case BatchFinished():
                 self.batch_finished = event
             case Planned():
+                self._note_created(event)
+                self.was_done = event.done and not self.is_batch
                 planned = _Run(event.partitions, event.committed, event.rows, event.bytes)
                 self._plan(event.run_id, planned)
             case StepChanged(state="started"):
@@ -226,6 +233,11 @@ class Tally:
                 self.tables.unplanned += event.run_id not in self._runs
             case Finished():
                 self._finish(event)
+
+    def _note_created(self, event: Planned) -> None:
+        for warning in event.warnings:
+            if warning.startswith(CREATED):
+                self.created[event.run_id] = warning.removeprefix(CREATED)
 
     def _finish(self, event: Finished) -> None:
         self.finished = event

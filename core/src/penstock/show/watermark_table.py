@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table
+from penstock.show.console import Console, ShortenedText, Text, TextColumn, make_table, print_names
 from penstock.show.text import moment, number, one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def print_watermarks(console: Console, watermarks: Sequence[Watermark]) -> None:
     rows: list[list[RenderableType]] = [
         [ShortenedText(one_line(each.name)), *_night(each)] for each in watermarks
     ]
-    console.print(make_table(console, [TextColumn("watermark", wide=True), *_NIGHT], rows))
+    print_names(console, [TextColumn("watermark", wide=True), *_NIGHT], rows)
 
 
 def print_history(console: Console, watermarks: Sequence[Watermark]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.model.codec import to_json
 from penstock.spec.amounts import parse_partitions
 from penstock.spec.copy_checks import (
@@ -176,8 +176,11 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
         name = key.replace("-", "_")
         if name not in options_by_name:
             raise UsageError(
-                f"{origin}: unknown option {key!r}; expected one of "
-                f"{', '.join(sorted(options_by_name))}"
+                f"{origin}: unknown option {key!r}"
+                + (
+                    did_you_mean(name, options_by_name)
+                    or f"; expected one of {', '.join(sorted(options_by_name))}"
+                )
             )
         try:
             options[name] = coerce(name, str(options_by_name[name].type), value)

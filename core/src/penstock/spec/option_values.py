@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import UsageError
+from penstock.errors import UsageError, did_you_mean
 from penstock.spec.degrees import parse_degree
 from penstock.spec.masks import split_rules
 from penstock.spec.units import parse_duration, parse_size
@@ -131,7 +131,10 @@ def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         UsageError: the value is not allowed.
     """
     if value not in allowed:
-        raise UsageError(f"{flag_of(name)}: expected one of {', '.join(allowed)}; found {value!r}")
+        raise UsageError(
+            f"{flag_of(name)}: expected one of {', '.join(allowed)}; found {value!r}"
+            + did_you_mean(str(value), allowed)
+        )
 
 
 def check_within(name: str, value: int | None, least: int, most: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.backends.api.source import Schemas
 
@@ -175,6 +175,15 @@ class TargetCatalog(Schemas, Protocol):
 
     def close(self) -> None:
         """Disconnect, and cancel what is running. May be called twice."""
+        ...
+
+
+@runtime_checkable
+class WithSchemas(Protocol):
+    """A target whose tables are in schemas, which a load can create."""
+
+    def schemas_beside(self, table: TableRef) -> tuple[str, ...] | None:
+        """Return the names of all schemas if a table's own is missing; None if it is there."""
         ...
 
 

@@ -58,6 +58,7 @@ class ClickHouseDialect(CatalogDialect):
         " WHERE NOT is_temporary AND database NOT IN ('system', 'information_schema',"
         f" 'INFORMATION_SCHEMA') AND NOT startsWith(name, '{OWN}') ORDER BY database, name"
     )
+    schemas = "SELECT name FROM system.databases"
     column_facts = TableQuery(
         "name, if(position(type, 'Nullable(') IN (1, 16), 'YES', 'NO'),"
         " nullIf(default_expression, ''), toInt32(default_kind IN ('MATERIALIZED', 'ALIAS'))",

@@ -141,6 +141,8 @@ class MssqlDialect(CatalogDialect):
             " ORDER BY s.name, o.name"
         )
 
+    schemas = "SELECT name FROM sys.schemas WHERE DB_NAME() = ?"
+
     # Loading
 
     if_not_exists = ""

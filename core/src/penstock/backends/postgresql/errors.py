@@ -59,6 +59,7 @@ NOT_ABOUT_ROWS = frozenset(
     }
 )
 UNIQUE_VIOLATION = "23505"
+DENIED = "42501"
 NOT_IN_ENCODING = "22021"
 _UNCHECKED = (
     "; expected text in UTF-8, or in the database's encoding (SQL_ASCII checks none): correct the "
@@ -101,6 +102,10 @@ _INPUT_ERRORS = (
     r"|invalid \w+ value|invalid (integer )?value|bad value for|invalid port number"
     r"|channel binding required"
 )
+_TO_READ = (
+    "; a source is only read: GRANT the user SELECT on the table, and USAGE on its schema if "
+    "that is missing, too"
+)
 _PERMANENT = r"(?i)FATAL|no password supplied|certificate|SSL|authentication"
 
 
@@ -132,6 +137,8 @@ def from_driver(
     if not values.are_shown():
         message, diagnosis = _without_values(message, diagnosis, diag)
     message = f"{side}: {subject}: {message}" if subject else f"{side}: {message}"
+    if state == DENIED and side == "source":
+        message += _TO_READ
     if state == NOT_IN_ENCODING and side == "source":
         message += _UNCHECKED
     if state == TOO_MANY_CONNECTIONS or (state[:2] == "08" and re.search(_TOO_MANY, message)):

@@ -20,7 +20,7 @@ from penstock.backends.postgresql.attempt.older_sessions import (
 )
 from penstock.backends.postgresql.capabilities import TARGET
 from penstock.backends.postgresql.connection import Connection
-from penstock.backends.postgresql.errors import planning, translated
+from penstock.backends.postgresql.errors import DENIED, planning, translated
 from penstock.backends.postgresql.session.statements import statement
 from penstock.backends.shared.records.sql_records import JSON, SqlRecords
 from penstock.errors import Diagnosis, PermanentError, PlanningError
@@ -30,7 +30,6 @@ T = TypeVar("T")
 
 # An arbitrary number that is unlikely to be used elsewhere: two runs may create the tables at once.
 CREATE_LOCK = 0x50454E53
-DENIED = "42501"
 # How long a transaction of many runs waits for a lock, in milliseconds.
 JOINED_LOCK_MS = 2000
 # The lock mode in which attempts and steps share a run's row.
@@ -83,8 +82,11 @@ class PostgresRecords(SqlRecords):
         return value
 
     @contextlib.contextmanager
-    def _permitted(self) -> Iterator[None]:
+    def _permitted(self, *, reading: bool = False) -> Iterator[None]:
         """Translate missing privileges.
+
+        Args:
+            reading: whether records are only read.
 
         Raises:
             PermanentError: the user may not use the control tables; names the GRANTs that would
@@ -100,15 +102,18 @@ class PostgresRecords(SqlRecords):
                 sql.Identifier(name).as_string(self._connection)
                 for name in (self._connection.info.user, self._name)
             )
+            on = f"ON ALL TABLES IN SCHEMA {schema} TO {user}"
+            needed = f"GRANT SELECT, INSERT, UPDATE, DELETE {on}"
+            if reading:
+                needed = f"GRANT SELECT {on} to look at runs, or {needed} to copy"
             raise PermanentError(
                 f"{error.message}: runs are recorded there; run GRANT USAGE ON SCHEMA {schema} TO "
-                f"{user}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO "
-                f"{user}",
+                f"{user}; {needed}",
                 error.diagnosis,
             ) from error
 
     def execute(self, statement: str, values: Sequence[Any], *, reading: bool) -> list[Any]:
-        with self._permitted():
+        with self._permitted(reading=reading):
             cursor = self._connection.execute(statement.encode(), values)
             return cursor.fetchall() if cursor.description else []
 
@@ -151,7 +156,7 @@ class PostgresRecords(SqlRecords):
 
     def _select(self, kind: Kind, where: Row, columns: Sequence[str], more: str = "") -> list[Row]:
         if self._connection.info.transaction_status == TransactionStatus.IDLE:
-            with self._permitted():
+            with self._permitted(reading=True):
                 if isinstance(where.get("run_id"), str):
                     self.attend(where["run_id"])
                 missing = [] if self._complete else self._missing()

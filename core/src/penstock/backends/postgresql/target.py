@@ -184,6 +184,21 @@ class PostgresTarget:
     def schemas(self) -> tuple[str, ...]:
         return search_path(self._connection, "target")
 
+    def schemas_beside(self, table: TableRef) -> tuple[str, ...] | None:
+        """See `WithSchemas`."""
+        with translated("target"):
+            if self._facts(table).rights(table.schema).exists:
+                return None
+            # It may have been created in the meantime.
+            if self._facts_about([table]).rights(table.schema).exists:
+                self._outdated.add(table)
+                return None
+            rows = self._connection.execute(
+                "SELECT n.nspname FROM pg_catalog.pg_namespace AS n"
+                " WHERE n.nspname !~ '^pg_|^information_schema$' ORDER BY n.nspname"
+            ).fetchall()
+        return tuple(name for (name,) in rows)
+
     def find(self, name: str) -> TableRef | None:
         return find_by_name(self._connection, name, "target")
 

@@ -427,6 +427,14 @@ class CatalogDialect(Dialect):
             "table_catalog = {catalog}",
         )
 
+    @property
+    def schemas(self) -> str:
+        """A query for the names of all schemas. Its value is `Session.catalog`."""
+        return (
+            "SELECT schema_name FROM information_schema.schemata"
+            f" WHERE catalog_name = {self.placeholder(1)}"
+        )
+
     # Loading
 
     def schema_statements(self, name: str) -> Sequence[str]:

@@ -89,6 +89,19 @@ class SqlTarget(ABC):
         with self._reading() as session:
             return session.search_path()
 
+    def schemas_beside(self, table: TableRef) -> tuple[str, ...] | None:
+        """See `WithSchemas`."""
+        with self._reading() as session:
+            if not session.dialect.schema_statements(table.schema):
+                return None
+            if any(each.schema == table.schema for each in read_relations(session)):
+                return None
+            rows = session.once(session.dialect.schemas, "schemas", [session.catalog])
+        names = tuple(str(name) for (name,) in rows)
+        # Whether letters in another case name another schema is for the database to say.
+        is_there = table.schema.casefold() in map(str.casefold, names)
+        return None if is_there else names
+
     def find(self, name: str) -> TableRef | None:
         with self._reading() as session:
             return find_relation(session, name)

@@ -10,7 +10,7 @@ from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.cursors import ReadsByColumn, ReadsByFile
 from penstock.backends.api.optional.nights import BuildsNights, FindsDeletedRows
 from penstock.backends.api.source import SourceCatalog, VersionedSource
-from penstock.backends.api.target import TargetCatalog
+from penstock.backends.api.target import TargetCatalog, WithSchemas
 from penstock.backends.api.worker import are_shared
 from penstock.errors import (
     Interrupted,
@@ -18,9 +18,11 @@ from penstock.errors import (
     PenstockError,
     PermanentError,
     PlanningError,
+    did_you_mean,
 )
 from penstock.model.extents import Bound
 from penstock.model.nights import Horizon, SourceVersions, Watermark, is_behind
+from penstock.model.plans import MOST_NAMED
 from penstock.model.source_columns import SourceColumn
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, TableRef
@@ -42,7 +44,7 @@ from penstock.planning.target_table import (
     new_table,
     without_mark,
 )
-from penstock.spec.modes import Ending
+from penstock.spec.modes import Ending, Table
 from penstock.spec.night_kinds import FILES
 
 T = TypeVar("T")
@@ -203,11 +205,29 @@ class TableReader:
                 if target.identity(route.target_ref):
                     raise
                 raise MissingTarget(error.message, error.diagnosis) from error
+        if not loading.create and loading.load_mode.table is not Table.RECREATED:
+            self._check_schema(route.target_ref)
         created = new_table(route, loading, fact(self._selected), definition)
         columns = target.defined_columns(
             route.target_ref, created.definition, created.columns, created.types
         )
         return TargetTable(columns, created.definition)
+
+    def _check_schema(self, table: TableRef) -> None:
+        """Check that a table's schema exists: its name may be mistyped.
+
+        Raises:
+            PlanningError: the target has no such schema.
+        """
+        target = self._target
+        if not isinstance(target, WithSchemas) or (names := target.schemas_beside(table)) is None:
+            return
+        there_are = f"; there are {', '.join(names[:MOST_NAMED])}."
+        raise PlanningError(
+            f"target: schema {table.schema!r} does not exist"
+            f"{did_you_mean(table.schema, names) or there_are} To create it, pass --create (in a "
+            "file: create = true)"
+        )
 
     def _is_same(self) -> bool:
         identity = self._source.state(self._route.relation).identity

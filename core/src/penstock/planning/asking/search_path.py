@@ -7,8 +7,8 @@ from dataclasses import replace
 from glob import escape
 from typing import Any
 
-from penstock.backends.api.source import Schemas
-from penstock.errors import PlanningError
+from penstock.backends.api.source import Schemas, SourceCatalog
+from penstock.errors import PlanningError, nearest
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 
@@ -21,7 +21,7 @@ def lacks_schema(spec: CopySpec) -> bool:
 
 
 def with_schemas(
-    spec: CopySpec, source: Schemas, target: Schemas | None
+    spec: CopySpec, source: SourceCatalog, target: Schemas | None
 ) -> tuple[CopySpec, tuple[str, ...]]:
     """Return the spec with a schema for each table, and a line about each schema looked up.
 
@@ -38,9 +38,12 @@ def with_schemas(
         name = spec.table_ref.name
         table = source.find(name)
         if table is None:
+            schemas = [f"{escape(schema)}.*" for schema in source.schemas()]
+            near = nearest(name, (each.name for each in source.tables(schemas, ())))
+            meant = f"did you mean {' or '.join(near)}? Otherwise, " if near else ""
             raise PlanningError(
                 f"--table {name}: no such table in the source's search path "
-                f"({_schema_list(source)}); name its schema, as in SCHEMA.{name}"
+                f"({_schema_list(source)}); {meant}name its schema, as in SCHEMA.{name}"
             )
         lines.append(f"table {name}: {table}, by the source's search path")
         spec = replace(spec, table=str(table), target_table=spec.target_table or spec.table)

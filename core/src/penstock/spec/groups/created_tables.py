@@ -24,6 +24,13 @@ class CreatedTables:
         "create the target's table like the source's, with keys, indexes and the like, and copy "
         "no rows; an existing table is kept and is an error, unless --mode recreate drops it",
     )
+    create: bool = option(
+        False,
+        "create the target's schema if it is missing, as --mode recreate always does; without "
+        "this, a missing schema is an error, because its name may be mistyped",
+        execution=True,
+        planned=True,
+    )
     data_only: bool = option(
         False,
         "copy rows into existing tables and create none; foreign keys between the tables of a "

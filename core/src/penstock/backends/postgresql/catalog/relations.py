@@ -10,7 +10,7 @@ from typing import Any
 from penstock.backends.postgresql.connection import Connection, full_names
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.session.statements import for_server, name, statement
-from penstock.errors import PlanningError
+from penstock.errors import PlanningError, did_you_mean
 from penstock.model.tables import NotCopied, TableRef
 
 # https://www.postgresql.org/docs/current/catalog-pg-class.html
@@ -201,6 +201,7 @@ def missing_table(connection: Connection, ref: TableRef, side: str) -> PlanningE
     return PlanningError(
         f"{side}: table {ref} does not exist in database {connection.info.dbname!r} (or "
         f"{connection.info.user!r} may not use its schema)"
+        + did_you_mean(str(ref), _neighbours(connection, ref, side))
         + (
             "; create it from the output of penstock schema, or use --mode recreate, or "
             "--schema-only, which creates it and copies no rows"
@@ -208,6 +209,13 @@ def missing_table(connection: Connection, ref: TableRef, side: str) -> PlanningE
             else ""
         )
     )
+
+
+def _neighbours(connection: Connection, ref: TableRef, side: str) -> list[str]:
+    """Return the names of the tables and views of the same schema, or of all if it is missing."""
+    with translated(side):
+        rows = connection.execute(statement("neighbours"), {"schema": ref.schema}).fetchall()
+    return [str(TableRef(*row)) for row in rows]
 
 
 def heirs_of(connection: Connection, oids: Sequence[int]) -> dict[int, tuple[TableRef, ...]]:
