@@ -187,6 +187,18 @@ def test_a_worker_of_another_program_imports_less(pair: Pair, probe: Probe) -> N
     assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
 
 
+def test_a_copy_into_files_leaves_out_numpy_and_pandas(
+    pair: Pair, probe: Probe, tmp_path: Path
+) -> None:
+    # Both are installed, and pyarrow would import them.
+    _, (found,) = probe.run("-c", "import os, pyarrow; pyarrow.array([1]); os._exit(0)")
+    assert found.modules.keys() >= {"numpy", "pandas"}
+    _, supervisor, workers = probe.copy(pair, "--target", f"file://{tmp_path}/t", "--degree", "1")
+    for process in (supervisor, *workers):
+        assert "pyarrow.parquet" in process.modules
+        assert not process.modules.keys() & {"numpy", "pandas"}
+
+
 def test_a_stream_keeps_one_worker_from_its_first_partition_to_its_last(
     pair: Pair, probe: Probe
 ) -> None:

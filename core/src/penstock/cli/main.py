@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from penstock.backends.api.imports import leave_out
 from penstock.cli.completion_command import add_completion
 from penstock.cli.copy_commands import (
     add_copy,
@@ -141,6 +142,7 @@ def run() -> NoReturn:
     # Imports create many objects and hardly any cycles.
     gc.set_threshold(100_000, 50, 50)
     early_fork.allow()
+    leave_out()
     handle_signals()
     code: int | None = None
     try:
