@@ -33,7 +33,7 @@ from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.facts import Facts, NightFacts, TargetTable
 from penstock.planning.questions import KeyBounds, ListedValues
 from penstock.planning.step import source_step, step
-from penstock.spec.modes import MODES
+from penstock.spec.modes import MODES, mode_of
 from penstock.spec.strategies import STRATEGIES
 
 from .plain import (
@@ -200,6 +200,23 @@ def test_a_missing_answer_raises_its_question() -> None:
         again = step(request, facts, others)
         assert isinstance(again, Questions)
         assert type(again.questions[0]) is type(left_out)
+
+
+def test_a_question_takes_exactly_its_arguments() -> None:
+    table, mode = TableRef("a", "b"), mode_of("append")
+    question = asked.StillMissing(table, mode=mode)
+    assert (question.table, question.mode) == (table, mode)
+    assert question == asked.StillMissing(table=table, mode=mode)
+    assert question != asked.StillMissing(TableRef("a", "c"), mode)
+    assert len({question, asked.StillMissing(table, mode)}) == 1
+    for arguments, named in (
+        ((table,), {}),
+        ((table, mode, mode), {}),
+        ((table,), {"table": table}),
+        ((table, mode), {"other": 1}),
+    ):
+        with pytest.raises(TypeError, match="^StillMissing: expected table, mode$"):
+            asked.StillMissing(*arguments, **named)  # type: ignore[arg-type]
 
 
 REFUSED = PlanningError("refused")

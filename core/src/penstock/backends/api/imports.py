@@ -34,7 +34,7 @@ def leave_out() -> None:
     Never call it in another program's process, such as an orchestrator's, which may need them.
     """
     if _Missing not in sys.meta_path:
-        sys.meta_path.insert(0, _Missing)  # type: ignore[arg-type] # find_spec is all it needs
+        sys.meta_path.insert(0, _Missing)
 
 
 def allow_all(module: str) -> None:
@@ -44,5 +44,5 @@ def allow_all(module: str) -> None:
         module: the backend's module; call this before it is imported.
     """
     if not module.startswith(_OURS) and _Missing in sys.meta_path:
-        sys.meta_path.remove(_Missing)  # type: ignore[arg-type]
+        sys.meta_path.remove(_Missing)
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's own threads
