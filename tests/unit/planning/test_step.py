@@ -33,7 +33,7 @@ from penstock.planning.asking.catalogs import Catalogs
 from penstock.planning.facts import Facts, NightFacts, TargetTable
 from penstock.planning.questions import KeyBounds, ListedValues
 from penstock.planning.step import source_step, step
-from penstock.spec.modes import MODES, mode_of
+from penstock.spec.modes import MODES
 from penstock.spec.strategies import STRATEGIES
 
 from .plain import (
@@ -203,7 +203,7 @@ def test_a_missing_answer_raises_its_question() -> None:
 
 
 def test_a_question_takes_exactly_its_arguments() -> None:
-    table, mode = TableRef("a", "b"), mode_of("append")
+    table, mode = TableRef("a", "b"), MODES["append"]
     question = asked.StillMissing(table, mode=mode)
     assert (question.table, question.mode) == (table, mode)
     assert question == asked.StillMissing(table=table, mode=mode)
@@ -215,8 +215,8 @@ def test_a_question_takes_exactly_its_arguments() -> None:
         ((table,), {"table": table}),
         ((table, mode), {"other": 1}),
     ):
-        with pytest.raises(TypeError, match="^StillMissing: expected table, mode$"):
-            asked.StillMissing(*arguments, **named)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"^StillMissing: expected table, mode$"):
+            asked.StillMissing(*arguments, **named)
 
 
 REFUSED = PlanningError("refused")
