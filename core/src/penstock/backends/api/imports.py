@@ -1,7 +1,7 @@
 """What Penstock's own processes do not import, although it may be installed.
 
-pyarrow and DuckDB import numpy and pandas wherever they find them, as late as at the first list
-that becomes an array. No backend here needs either, and both are optional for both libraries; they
+pyarrow and drivers import numpy and pandas wherever they find them, as late as at the first list
+that becomes an array. No backend here needs either, and both are optional for all of them; they
 would take 0.4 s of CPU in each process, twice the time of the copy of a small table. numpy also
 starts a thread per CPU, which a process that forks must not have.
 
