@@ -31,14 +31,15 @@ from typing import Any
 # Left out unless a database other than PostgreSQL needs them.
 LARGE = ("duckdb", "pyarrow", "snowflake")
 # Modules that drivers import when they are first used.
-LATER = ("pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "snowflake.connector")
+LATER = ("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "snowflake.connector")
 # A fork would lose any other thread; the exception is jemalloc's, which a nursery's workers do
 # without, too.
 THREADS = {"jemalloc_bg_thd"}
 
 
 def prepare(*, drivers: bool) -> None:
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # else it would start the others here
+    leave_out: Any = import_module("penstock.backends.api.imports").leave_out
+    leave_out()  # as the program does
     found = pkgutil.walk_packages(import_module("penstock").__path__, "penstock.")
     if not drivers:
         sys.modules.update(dict.fromkeys(LARGE))  # type: ignore[arg-type] # cannot be imported now
@@ -47,7 +48,6 @@ def prepare(*, drivers: bool) -> None:
             import_module(name)
     for name in () if drivers else LARGE:
         del sys.modules[name]
-    del os.environ["OPENBLAS_NUM_THREADS"]
     names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
     assert len([name for name in names if name not in THREADS]) == 1, names
     gc.freeze()

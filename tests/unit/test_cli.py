@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pty
@@ -948,6 +949,27 @@ def test_help_imports_neither_rich_nor_a_driver() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_help_of_the_program_imports_no_command() -> None:
+    code = (
+        "import sys\n"
+        "from penstock.cli.main import main\n"
+        "main(['--help'])\n"
+        "print(sorted(name for name in sys.modules if name.startswith('penstock.')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    assert {name for name in imported if ".cli." in name} == {
+        f"penstock.cli.{name}" for name in ("entry", "help", "main", "output", "parser")
+    }
+    assert not {"penstock.events", "penstock.model", "penstock.run", "penstock.show"} & imported
+    # The names that it shows without the commands' modules are those of the whole parser.
+    shown, whole = (
+        [line for line in make_parser(word).format_help().splitlines() if line[:4] == "    "]
+        for word in ("--help", "")
+    )
+    assert shown == whole
 
 
 def test_an_encoding_without_a_letter_is_no_reason_to_fail(program: list[str]) -> None:

@@ -75,6 +75,18 @@ STANDARD = {
     "unicodedata",
     "uuid",
 }
+# What only batches, nights, lists and other commands need.
+UNNEEDED = {
+    "penstock.backends.postgresql.catalog.cursors",
+    "penstock.backends.postgresql.compare.deleted_keys",
+    "penstock.cli.run_commands",
+    "penstock.cli.tune_command",
+    "penstock.run.batch",
+    "penstock.run.listing",
+    "penstock.show.live",
+    "penstock.spec.batch_spec",
+    "penstock.verification.checks",
+}
 ENGINE = {"penstock.run.api", "penstock.planning.step", "penstock.show.run_report"}
 
 
@@ -164,7 +176,7 @@ def test_the_command_line_imports_little_but_the_driver(pair: Pair, probe: Probe
     assert supervisor.other_objects(driver) <= STANDARD
     assert worker.other_objects(driver) <= STANDARD
     assert supervisor.modules.keys() >= ENGINE
-    assert not supervisor.modules.keys() & {"penstock.verification.checks", "penstock.show.live"}
+    assert not supervisor.modules.keys() & UNNEEDED
     assert not worker.modules.keys() & ENGINE
     pair.assert_same()
 
@@ -185,6 +197,18 @@ def test_a_worker_of_another_program_imports_less(pair: Pair, probe: Probe) -> N
     }
     assert not worker.modules.keys() & ENGINE
     assert worker.command[:4] == [sys.executable, "-P", "-m", NURSERY]
+
+
+def test_a_copy_into_files_leaves_out_numpy_and_pandas(
+    pair: Pair, probe: Probe, tmp_path: Path
+) -> None:
+    # Both are installed, and pyarrow would import them.
+    _, (found,) = probe.run("-c", "import os, pyarrow; pyarrow.array([1]); os._exit(0)")
+    assert found.modules.keys() >= {"numpy", "pandas"}
+    _, supervisor, workers = probe.copy(pair, "--target", f"file://{tmp_path}/t", "--degree", "1")
+    for process in (supervisor, *workers):
+        assert "pyarrow.parquet" in process.modules
+        assert not process.modules.keys() & {"numpy", "pandas"}
 
 
 def test_a_stream_keeps_one_worker_from_its_first_partition_to_its_last(

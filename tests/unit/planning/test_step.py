@@ -202,6 +202,23 @@ def test_a_missing_answer_raises_its_question() -> None:
         assert type(again.questions[0]) is type(left_out)
 
 
+def test_a_question_takes_exactly_its_arguments() -> None:
+    table, mode = TableRef("a", "b"), MODES["append"]
+    question = asked.StillMissing(table, mode=mode)
+    assert (question.table, question.mode) == (table, mode)
+    assert question == asked.StillMissing(table=table, mode=mode)
+    assert question != asked.StillMissing(TableRef("a", "c"), mode)
+    assert len({question, asked.StillMissing(table, mode)}) == 1
+    for arguments, named in (
+        ((table,), {}),
+        ((table, mode, mode), {}),
+        ((table,), {"table": table}),
+        ((table, mode), {"other": 1}),
+    ):
+        with pytest.raises(TypeError, match=r"^StillMissing: expected table, mode$"):
+            asked.StillMissing(*arguments, **named)
+
+
 REFUSED = PlanningError("refused")
 
 

@@ -67,7 +67,6 @@ def add_completion(commands: Commands) -> None:
     parser = commands.add(
         "completion",
         _completion,
-        "print a completion script for a shell",
         "{" + ",".join(_SHELLS) + "}",
         (_EXAMPLES,),
     )

@@ -35,7 +35,6 @@ def add_plan(commands: Commands) -> None:
         commands,
         "plan",
         _plan,
-        "show how a table would be copied, and why; change nothing",
         COPY_EXAMPLES.replace("penstock copy", "penstock plan"),
         "the plan",
     )
@@ -63,7 +62,6 @@ def add_create(commands: Commands) -> None:
         commands,
         "create",
         _create,
-        "plan a run and store it; copy nothing",
         MANY_PROCESSES,
         "the run's status",
     )
@@ -88,7 +86,6 @@ def add_copy(commands: Commands) -> None:
         commands,
         "copy",
         _copy,
-        "copy a table or the result of a query",
         examples,
         "events, one per line,",
     )
@@ -112,7 +109,6 @@ def add_copy_all(commands: Commands) -> None:
         commands,
         "copy-all",
         _copy_all,
-        "copy many tables, with one snapshot and one pool of streams",
         (BATCH_EXAMPLES, BATCH_FILE, STREAMS),
         "events, one per line,",
     )
@@ -124,7 +120,6 @@ def add_plan_all(commands: Commands) -> None:
         commands,
         "plan-all",
         _plan_all,
-        "show how copy-all would copy its tables; change nothing",
         (BATCH_EXAMPLES.replace("penstock copy-all", "penstock plan-all"), BATCH_FILE),
         "the plan of each table, one per line,",
     )
@@ -164,13 +159,12 @@ def _add_for_tables(
     commands: Commands,
     name: str,
     call: Callable[[argparse.Namespace], int],
-    text: str,
     epilog: Sequence[str],
     json_content: str,
 ) -> None:
     """Add a command on many tables; the parameters are those of `Commands.add` and `add_json`."""
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
-    parser = commands.add(name, call, text, usage, epilog)
+    parser = commands.add(name, call, usage, epilog)
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
     add_batch_options(parser)
     add_json(parser, json_content)
@@ -180,13 +174,12 @@ def _add_for_table(
     commands: Commands,
     name: str,
     call: Callable[[argparse.Namespace], int],
-    text: str,
     examples: str,
     json_content: str,
 ) -> None:
     """Add a command on one table; the parameters are those of `Commands.add` and `add_json`."""
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"
-    parser = commands.add(name, call, text, usage, (examples, FILE))
+    parser = commands.add(name, call, usage, (examples, FILE))
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of options")
     add_copy_options(parser)
     if name in ("plan", "copy"):

@@ -6,6 +6,30 @@ partition is committed exactly once; an interrupted run continues where it
 stopped.
 """
 
+COMMANDS = {
+    "plan": "show how a table would be copied, and why; change nothing",
+    "copy": "copy a table or the result of a query",
+    "resume": "continue a run: copy the partitions that are not committed",
+    "status": "show the progress of a run or batch",
+    "report": "show where a run's time went, and how to speed it up",
+    "verify": "compare source and target, and both with the commit records",
+    "runs": "list runs, newest first",
+    "tune": "measure which degree and options copy a table fastest",
+    "init": "write a file of tables for copy-all, with a suggested mode for each",
+    "plan-all": "show how copy-all would copy its tables; change nothing",
+    "copy-all": "copy many tables, with one snapshot and one pool of streams",
+    "schema": "print the statements that create the target's tables; change nothing",
+    "watermark": "list, show or move the watermarks of incremental loads",
+    "create": "plan a run and store it; copy nothing",
+    "hold": "hold a run's snapshot while many processes copy its partitions",
+    "release": "release a run's snapshot, which ends penstock hold",
+    "give-up": "give up a run, so that others may empty or replace the table it has begun to load",
+    "control-ddl": "print the statements that create the control tables",
+    "completion": "print a completion script for a shell",
+}
+"""The purpose of each command, in the order of `penstock --help`: one table, many tables, special
+needs. Each is in the imperative, without a full stop."""
+
 URLS = "{urls}"
 """A placeholder for the URL examples of the installed backends."""
 CONNECTIONS = f"""\

@@ -30,7 +30,6 @@ def add_init(commands: Commands) -> None:
     parser = commands.add(
         "init",
         _init,
-        "write a file of tables for copy-all, with a suggested mode for each",
         "[FILE] --source URL [--target URL] [--tables PATTERN ...] [--force]",
         (_EXAMPLES,),
     )

@@ -7,29 +7,16 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
-from penstock.cli.completion_command import add_completion
-from penstock.cli.copy_commands import (
-    add_copy,
-    add_copy_all,
-    add_create,
-    add_plan,
-    add_plan_all,
-)
+from penstock.backends.api.imports import leave_out
 from penstock.cli.entry import handle_signals
-from penstock.cli.help import CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
-from penstock.cli.init_command import add_init
+from penstock.cli.help import COMMANDS, CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import flush_output, reader_closed, report_end, signals
 from penstock.cli.parser import Commands, Parser
-from penstock.cli.run_commands import add_report, add_resume, add_runs, add_status, add_verify
-from penstock.cli.schema_command import add_schema
-from penstock.cli.service_commands import add_control_ddl, add_give_up, add_hold, add_release
-from penstock.cli.tune_command import add_tune
-from penstock.cli.watermark_command import add_watermark
 from penstock.errors import EXIT_DONE, EXIT_USAGE, Interrupted, PenstockError, UsageError
 from penstock.model import values
-from penstock.spec.terms import flags
 from penstock.workers import early_fork
 
 
@@ -43,35 +30,28 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-_COMMANDS = {
-    "plan": add_plan,
-    "copy": add_copy,
-    "resume": add_resume,
-    "status": add_status,
-    "report": add_report,
-    "verify": add_verify,
-    "runs": add_runs,
-    "tune": add_tune,
-    "init": add_init,
-    "plan-all": add_plan_all,
-    "copy-all": add_copy_all,
-    "schema": add_schema,
-    "watermark": add_watermark,
-    "create": add_create,
-    "hold": add_hold,
-    "release": add_release,
-    "give-up": add_give_up,
-    "control-ddl": add_control_ddl,
-    "completion": add_completion,
+_MODULES = {
+    "copy_commands": ("plan", "copy", "plan-all", "copy-all", "create"),
+    "run_commands": ("resume", "status", "report", "verify", "runs"),
+    "tune_command": ("tune",),
+    "init_command": ("init",),
+    "schema_command": ("schema",),
+    "watermark_command": ("watermark",),
+    "service_commands": ("hold", "release", "give-up", "control-ddl"),
+    "completion_command": ("completion",),
 }
-"""Commands in the order of `penstock --help`: one table, many tables, special needs."""
+"""The modules of the commands. Only those of the commands to add are imported, and none for
+`penstock --help`."""
+
+
+_NO_COMMAND = ("-h", "--help", "-v", "--version")
 
 
 def make_parser(command: str = "") -> argparse.ArgumentParser:
     """Create the parser of the command line.
 
     Args:
-        command: the only command to add; an unknown name adds all of them.
+        command: the only command to add; an unknown name adds all of them, `--help` their names.
     """
     parser = Parser(
         prog="penstock",
@@ -86,8 +66,13 @@ def make_parser(command: str = "") -> argparse.ArgumentParser:
         help="show the versions of Penstock and its installed parts, and exit",
     )
     commands = Commands(parser, make_parser)
-    for add in (_COMMANDS[command],) if command in _COMMANDS else _COMMANDS.values():
-        add(commands)
+    if command in _NO_COMMAND:
+        commands.add_names()
+        return parser
+    homes = {name: module for module, names in _MODULES.items() for name in names}
+    for name in (command,) if command in COMMANDS else COMMANDS:
+        module = import_module(f"penstock.cli.{homes[name]}")
+        getattr(module, "add_" + name.replace("-", "_"))(commands)
     commands.add_common_options()
     return parser
 
@@ -103,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             words = sys.argv[1:] if argv is None else argv
-            parser = make_parser(*words[:1])
+            parser = make_parser(*(words[:1] or _NO_COMMAND[:1]))
             arguments = parser.parse_args(words)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else EXIT_USAGE
@@ -113,6 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.s3_endpoint is not None:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
         _choose_values(getattr(arguments, "show_values", None))
+        from penstock.spec.terms import flags  # noqa: PLC0415 - no help needs it
+
         with flags():
             return int(arguments.call(arguments))
     except (PenstockError, KeyboardInterrupt) as error:
@@ -146,6 +133,7 @@ def run() -> NoReturn:
     # Imports create many objects and hardly any cycles.
     gc.set_threshold(100_000, 50, 50)
     early_fork.allow()
+    leave_out()
     handle_signals()
     code: int | None = None
     try:

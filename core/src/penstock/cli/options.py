@@ -6,11 +6,10 @@ import argparse
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.cli.output import signals
 from penstock.errors import UsageError
-from penstock.spec.batch_spec import TABLES_FILE, BatchSpec
 from penstock.spec.copy_spec import CopySpec, resumed_options
 from penstock.spec.groups.execution import ON_TABLE_ERROR
 from penstock.spec.groups.loading import ATOMIC
@@ -18,6 +17,9 @@ from penstock.spec.groups.order import GROUPS
 from penstock.spec.option_values import RULES
 from penstock.spec.references import redact
 from penstock.spec.toml_file import read_toml
+
+if TYPE_CHECKING:
+    from penstock.spec.batch_spec import BatchSpec
 
 _OF_BATCH = ("target_schema", "on_table_error")
 # A batch's run id is its last option, and differs from the run id of a table.
@@ -225,6 +227,8 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
     Raises:
         UsageError: the file cannot be read, or an option is unknown, missing or invalid.
     """
+    from penstock.spec.batch_spec import TABLES_FILE, BatchSpec  # noqa: PLC0415 - only batches
+
     explicit = _explicit_options(arguments)
     for name in ("tables", "exclude", *_OF_BATCH):
         if hasattr(arguments, name):

@@ -16,15 +16,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError, UsageError
-from penstock.model import values
-from penstock.model.codec import to_json
-from penstock.model.extents import Bound
-from penstock.show.lines import Display
-from penstock.show.text import error_lines, printable
 from penstock.workers.interruptions import expect_dropped_calls, is_deferred
 
 if TYPE_CHECKING:
     from penstock.show.console import Console
+    from penstock.show.lines import Display
 
 R = TypeVar("R")
 
@@ -116,6 +112,8 @@ def print_result(
         as_json: returns the JSON to print instead of the whole result.
     """
     if arguments.json:
+        from penstock.model.codec import to_json
+
         _print_json(_shown(as_json() if as_json else to_json(result)))
         return
     with stdout_console() as console:
@@ -126,6 +124,8 @@ def _shown(result: Any) -> Any:
     """Return the result without partition bounds, unless people may see values."""
     if isinstance(result, dict):
         if result.keys() == {"type", "text"}:
+            from penstock.model.extents import Bound
+
             return {**result, "text": str(Bound(result["type"], result["text"]))}
         return {name: _shown(item) for name, item in result.items()}
     return [_shown(item) for item in result] if isinstance(result, list) else result
@@ -165,6 +165,8 @@ def write_file(path: str, text: str, flag: str) -> None:
 
 def say(text: str) -> None:
     """Print a human-readable line on standard error; a closed stream is not an error."""
+    from penstock.show.text import printable
+
     with suppress(OSError):
         print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
 
@@ -175,6 +177,8 @@ def report_end(error: BaseException) -> int:
         say("interrupted")
         return EXIT_INTERRUPTED
     if isinstance(error, PenstockError):
+        from penstock.show.text import error_lines
+
         first, *details = error_lines(error.as_json())
         say(first if isinstance(error, Interrupted) else f"error: {first}")
         for line in details:
@@ -190,6 +194,8 @@ def report_end(error: BaseException) -> int:
 
 
 def _print_traceback(error: BaseException) -> None:
+    from penstock.model import values
+
     if values.are_shown():
         traceback.print_exception(error)
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from textwrap import fill, indent, wrap
 from typing import Any, NoReturn
 
-from penstock.cli.help import CONNECTIONS, EXIT_CODES, URLS
+from penstock.cli.help import COMMANDS, CONNECTIONS, EXIT_CODES, URLS
 from penstock.errors import EXIT_USAGE, did_you_mean, nearest
 from penstock.spec.toml_file import UNQUOTED
 
@@ -95,19 +95,18 @@ class Commands:
         self,
         name: str,
         call: Callable[[argparse.Namespace], int],
-        text: str,
         usage: str,
         epilog: Sequence[str] = (),
     ) -> argparse.ArgumentParser:
         """Add a command.
 
         Args:
-            name: the command, as the user types it.
+            name: the command, as the user types it; one of `COMMANDS`.
             call: runs the command and returns the exit code; stored as `arguments.call`.
-            text: the one-line purpose, in the imperative and without a full stop.
             usage: the usage line after the command's name.
             epilog: examples and other text before connections and exit codes.
         """
+        text = COMMANDS[name]
         parser: Parser = self._parsers.add_parser(
             name,
             help=text,
@@ -117,6 +116,11 @@ class Commands:
         )
         parser.set_defaults(call=call, refuse=parser.refuse)
         return parser
+
+    def add_names(self) -> None:
+        """Add all commands without their options, as the help of the whole program shows them."""
+        for name, text in COMMANDS.items():
+            self._parsers.add_parser(name, help=text)
 
     def add_common_options(self) -> None:
         """Add the options that every command takes."""

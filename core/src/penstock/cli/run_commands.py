@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 def add_runs(commands: Commands) -> None:
     """Add ``runs``."""
-    parser = commands.add(
-        "runs", _runs, "list runs, newest first", "--target URL [options]", (RUNS_EXAMPLES,)
-    )
+    parser = commands.add("runs", _runs, "--target URL [options]", (RUNS_EXAMPLES,))
     add_connections(parser, "target")
     group = parser.add_argument_group("filters")
     group.add_argument(
@@ -122,7 +120,6 @@ def add_status(commands: Commands) -> None:
     parser = commands.add(
         "status",
         _status,
-        "show the progress of a run or batch",
         "RUN_ID --target URL [options]",
         (STATUS_EXAMPLES,),
     )
@@ -192,7 +189,6 @@ def add_report(commands: Commands) -> None:
     parser = commands.add(
         "report",
         _report,
-        "show where a run's time went, and how to speed it up",
         "RUN_ID --target URL [options]",
         (REPORT_EXAMPLES,),
     )
@@ -229,7 +225,6 @@ def add_resume(commands: Commands) -> None:
     parser = commands.add(
         "resume",
         _resume,
-        "continue a run: copy the partitions that are not committed",
         "RUN_ID [--source URL] --target URL [options]",
         (RESUME_EXAMPLES,),
     )
@@ -325,7 +320,6 @@ def add_verify(commands: Commands) -> None:
     parser = commands.add(
         "verify",
         _verify,
-        "compare source and target, and both with the commit records",
         "RUN_ID [--source URL] --target URL [options]",
         (VERIFY_EXAMPLES,),
     )

@@ -33,7 +33,6 @@ def add_schema(commands: Commands) -> None:
     parser = commands.add(
         "schema",
         _schema,
-        "print the statements that create the target's tables; change nothing",
         "[FILE] --source URL --target URL --tables PATTERN ... [options]",
         (_EXAMPLES, BATCH_FILE),
     )

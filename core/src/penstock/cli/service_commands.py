@@ -41,7 +41,6 @@ def add_hold(commands: Commands) -> None:
     parser = commands.add(
         "hold",
         _hold,
-        "hold a run's snapshot while many processes copy its partitions",
         "RUN_ID [--source URL] --target URL [options]",
         (MANY_PROCESSES,),
     )
@@ -82,7 +81,6 @@ def add_release(commands: Commands) -> None:
     parser = commands.add(
         "release",
         _release,
-        "release a run's snapshot, which ends penstock hold",
         "RUN_ID --target URL [options]",
         (MANY_PROCESSES,),
     )
@@ -105,7 +103,6 @@ def add_give_up(commands: Commands) -> None:
     parser = commands.add(
         "give-up",
         _give_up,
-        "give up a run, so that others may empty or replace the table it has begun",
         "RUN_ID --target URL [options]",
         (_GIVE_UP_EXAMPLES,),
     )
@@ -136,7 +133,6 @@ def add_control_ddl(commands: Commands) -> None:
     parser = commands.add(
         "control-ddl",
         _control_ddl,
-        "print the statements that create the control tables",
         "[--target URL] [--control-schema NAME]",
         (_DDL_EXAMPLES,),
     )

@@ -27,7 +27,6 @@ def add_tune(commands: Commands) -> None:
     parser = commands.add(
         "tune",
         _tune,
-        "measure which degree and options copy a table fastest",
         "[FILE] --source URL --target URL [--table NAME] [options]",
         (TUNE_EXAMPLES, TUNE, FILE),
     )

@@ -21,7 +21,6 @@ def add_watermark(commands: Commands) -> None:
     parser = commands.add(
         "watermark",
         _watermark,
-        "list, show or move the watermarks of incremental loads",
         "list|show|set|reset [NAME] --target URL [options]",
         (WATERMARK_EXAMPLES,),
     )

@@ -9,20 +9,34 @@ from typing import Any, Generic, TypeVar, dataclass_transform, overload
 from penstock.errors import PenstockError
 
 T = TypeVar("T")
-Q = TypeVar("Q", bound="Question[Any]")
-
-
-class Question(Generic[T]):
-    """A question to one of the catalogs, or to both; its answer is a `T`."""
 
 
 @dataclass_transform(frozen_default=True)
-def question(kind: type[Q]) -> type[Q]:
-    """Make a class a question: plain data, equal to another with the same arguments."""
-    made = dataclass(frozen=True)(kind)
-    # Arguments may contain mappings. A table has few questions of one kind.
-    made.__hash__ = lambda self: hash(type(self))  # type: ignore[method-assign]
-    return made
+class Question(Generic[T]):
+    """A question to one of the catalogs, or to both; its answer is a `T`.
+
+    Plain data: a kind has annotated attributes, and a question equals another of its kind with the
+    same arguments. It is used like a dataclass, of which each would compile six methods at the
+    start of every copy.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        names = type(self).__annotations__
+        values = dict(zip(names, given, strict=False)) | named
+        if len(given) + len(named) != len(names) or values.keys() != names.keys():
+            raise TypeError(f"{type(self).__name__}: expected {', '.join(names)}")
+        vars(self).update(values)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        # Arguments may contain mappings. A table has few questions of one kind.
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({shown})"
 
 
 Answers = Mapping[Question[Any], object]

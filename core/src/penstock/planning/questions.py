@@ -15,14 +15,13 @@ from penstock.backends.api.optional.children import ChildRequest, PlannedChildre
 from penstock.model.extents import Bound, Extent, Key
 from penstock.model.plans import LoadPlan
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
-from penstock.planning.answers import Question, question
+from penstock.planning.answers import Question
 from penstock.spec.amounts import AtomicLimit
 from penstock.spec.modes import Mode
 
 # Columns
 
 
-@question
 class Fits(Question[list[Fit]]):
     """How each source column fits the target column at its position."""
 
@@ -33,7 +32,6 @@ class Fits(Question[list[Fit]]):
     """The target's columns, one for each of the source's."""
 
 
-@question
 class ComparedColumns(Question[None]):
     """Whether checksums of columns can be computed; if not, an error says why."""
 
@@ -46,7 +44,6 @@ class ComparedColumns(Question[None]):
 # The load
 
 
-@question
 class WritableTable(Question[None]):
     """Whether the target's table can be loaded; see `TargetCatalog.check_writable`."""
 
@@ -56,14 +53,12 @@ class WritableTable(Question[None]):
     """The names of the columns to write."""
 
 
-@question
 class PlannedLoad(Question[LoadPlan]):
     """See `TargetCatalog.plan_load`."""
 
     request: LoadRequest
 
 
-@question
 class StillMissing(Question[bool]):
     """Whether the mode still creates a table after its load is planned."""
 
@@ -71,7 +66,6 @@ class StillMissing(Question[bool]):
     mode: Mode
 
 
-@question
 class TargetCondition(Question[None]):
     """Whether the target can evaluate a condition; see `TargetCatalog.check_condition`."""
 
@@ -82,7 +76,6 @@ class TargetCondition(Question[None]):
     """The rows of one partition, or all."""
 
 
-@question
 class ChildTables(Question[PlannedChildren]):
     """See `AttachesChildren.plan_children`."""
 
@@ -102,7 +95,6 @@ class RowCounts:
     """The number of rows that may have changed; None if they need not be counted."""
 
 
-@question
 class MergedRows(Question[RowCounts]):
     """The number of rows that a night reads, as far as it decides whether to merge them."""
 
@@ -117,14 +109,12 @@ class MergedRows(Question[RowCounts]):
     limit: AtomicLimit
 
 
-@question
 class HeldRows(Question[bool]):
     """See `BuildsNights.holds_rows`."""
 
     table: TableRef
 
 
-@question
 class NightRebuild(Question[LoadPlan | None]):
     """See `BuildsNights.plan_night_rebuild`."""
 
@@ -139,7 +129,6 @@ class NightRebuild(Question[LoadPlan | None]):
 # Keys
 
 
-@question
 class KeyType(Question[str]):
     """See `SourceCatalog.key_type`."""
 
@@ -147,7 +136,6 @@ class KeyType(Question[str]):
     key: Key
 
 
-@question
 class KeyHashes(Question[HashStatistics]):
     """How the key's common values hash, as far as the source knows; see `WithHashStatistics`."""
 
@@ -155,7 +143,6 @@ class KeyHashes(Question[HashStatistics]):
     key: Key
 
 
-@question
 class KeyFacts(Question[tuple[bool, bool]]):
     """See `SourceCatalog.key_facts`."""
 
@@ -163,7 +150,6 @@ class KeyFacts(Question[tuple[bool, bool]]):
     key: Key
 
 
-@question
 class Order(Question[str]):
     """The collation for all comparisons of a key; see `Key.collation`."""
 
@@ -182,7 +168,6 @@ class KeyBounds:
     """The reason why these bounds do not ascend, empty if they do; see `orders.disorder`."""
 
 
-@question
 class Bounds(Question[KeyBounds]):
     """The bounds that partition a key into ranges."""
 
@@ -205,7 +190,6 @@ class KeyWindows:
     disorder: str = ""
 
 
-@question
 class TimeWindows(Question[KeyWindows]):
     """The windows of the first interval that yields enough of them."""
 
@@ -226,7 +210,6 @@ class ListedValues:
     disorder: str = ""
 
 
-@question
 class Values(Question[ListedValues]):
     """The distinct values of a key."""
 
@@ -237,7 +220,6 @@ class Values(Question[ListedValues]):
     """A query that lists the values, instead of a scan."""
 
 
-@question
 class RankedValues(Question[tuple[RankedBound, ...]]):
     """The user's values, parsed and ranked by the key's type; see `SourceCatalog.rank_values`."""
 

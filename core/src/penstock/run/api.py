@@ -36,7 +36,6 @@ from penstock.run.continuation import Rest
 from penstock.run.current_plans import current_plan
 from penstock.run.dropped_foreign_keys import missing_foreign_keys
 from penstock.run.finished_runs import find_losses, reasons_to_renew
-from penstock.run.listing import is_at_work, shown_status
 from penstock.run.planner import RunRequest, store_new
 from penstock.run.resume_checks import (
     check_same_partitions,
@@ -48,7 +47,14 @@ from penstock.run.snapshot.loss_policy import OptionPolicy
 from penstock.run.snapshot.planned_columns import check_same_columns
 from penstock.run.snapshot.source_view import SourceView
 from penstock.run.state import new_run_id
-from penstock.run.stored_runs import load_run, spec_of, stored_run, target_catalog
+from penstock.run.stored_runs import (
+    is_at_work,
+    load_run,
+    shown_status,
+    spec_of,
+    stored_run,
+    target_catalog,
+)
 from penstock.run.table_requests import TableRequest
 from penstock.run.value_display import isolate_display, isolate_generator_display
 from penstock.spec.copy_spec import CopySpec

@@ -17,7 +17,14 @@ from penstock.backends.api.execution.control import (
 )
 from penstock.errors import UsageError
 from penstock.model.journal import KILLED, RUNNING
-from penstock.run.stored_runs import load_run, missing_run_error, spec_of, target_catalog
+from penstock.run.stored_runs import (
+    is_at_work,
+    load_run,
+    missing_run_error,
+    shown_status,
+    spec_of,
+    target_catalog,
+)
 from penstock.run.value_display import isolate_display
 from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
@@ -197,24 +204,6 @@ def without_run(batch_id: str, count: int) -> str:
         f"{tables} no run yet, because batch {batch_id} ended or failed before planning that; "
         f"repeat its copy-all with the same options and --run-id {batch_id}"
     )
-
-
-def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:
-    """Whether a process is executing a run: checked only if the target has it as running.
-
-    Args:
-        control: the target's control store.
-        head: the run as listed.
-        spec: the options of the run.
-    """
-    if head.status != RUNNING:
-        return False
-    return control.presence.is_at_work(head.run_id, spec.target_ref)
-
-
-def shown_status(status: str, at_work: bool | None) -> str:
-    """Return a run's status as people see it: a killed execution has left it as ``running``."""
-    return KILLED if status == RUNNING and at_work is False else status
 
 
 def _entry(line: RunLine, spec: CopySpec, batch: str, at_work: bool | None) -> RunEntry:

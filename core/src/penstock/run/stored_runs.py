@@ -1,4 +1,4 @@
-"""Runs as a target has them: its catalog opened to ask about runs, a run by its id, its spec."""
+"""A target's catalog opened to ask about runs; a run by its id; its spec; whether it is at work."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from penstock.backends.api.execution.control import RunRow, reading_run
+from penstock.backends.api.execution.control import ControlStore, RunHead, RunRow, reading_run
 from penstock.backends.api.target import TargetCatalog
 from penstock.errors import UsageError
+from penstock.model.journal import KILLED, RUNNING
 from penstock.run.connections import resolve
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
@@ -90,3 +91,21 @@ def spec_of(run_id: str, stored: Mapping[str, Any], source: str = "", target: st
     """
     with reading_run(run_id):
         return CopySpec.from_stored(stored, source, target)
+
+
+def is_at_work(control: ControlStore, head: RunHead, spec: CopySpec) -> bool | None:
+    """Whether a process is executing a run: checked only if the target has it as running.
+
+    Args:
+        control: the target's control store.
+        head: the run as listed.
+        spec: the options of the run.
+    """
+    if head.status != RUNNING:
+        return False
+    return control.presence.is_at_work(head.run_id, spec.target_ref)
+
+
+def shown_status(status: str, at_work: bool | None) -> str:
+    """Return a run's status as people see it: a killed execution has left it as ``running``."""
+    return KILLED if status == RUNNING and at_work is False else status

@@ -20,6 +20,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from penstock.backends.api.imports import leave_out
 from penstock.backends.api.registry import load_backend
 from penstock.workers import worker
 
@@ -83,6 +84,7 @@ def run(descriptor: int, backends: Sequence[str]) -> None:
         descriptor: the descriptor of the socket.
         backends: the backends to import.
     """
+    leave_out()
     for backend in dict.fromkeys(backends):
         load_backend(backend).preload()
     gc.freeze()

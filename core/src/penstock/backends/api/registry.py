@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.backends.api.imports import allow_all
 from penstock.backends.api.installation import install_command
 from penstock.errors import PermanentError, UsageError
 
@@ -91,6 +92,7 @@ def _formats(url: str) -> Iterator[str]:
 
 
 def _loaded(entry: EntryPoint, flag: str) -> Any:
+    allow_all(entry.module)
     try:
         return entry.load()
     except ModuleNotFoundError as error:
@@ -177,6 +179,7 @@ def load_backend(reference: str) -> Backend:
     from importlib import import_module  # noqa: PLC0415 - only workers need it
 
     module, _, attribute = reference.partition(":")
+    allow_all(module)
     try:
         return cast("Backend", getattr(import_module(module), attribute))
     except (ImportError, AttributeError) as error:

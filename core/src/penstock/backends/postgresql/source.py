@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -20,19 +20,9 @@ from penstock.backends.api.facts import (
     TableStatistics,
 )
 from penstock.backends.api.optional.cursors import CursorRange, CursorState
-from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
-from penstock.backends.postgresql.catalog.cursors import (
-    OpenSince,
-    broken_reason,
-    cursor_sql,
-    identity_of,
-    least_open,
-    open_since,
-    prove,
-)
 from penstock.backends.postgresql.catalog.queries import described_columns, query_columns
 from penstock.backends.postgresql.catalog.relation_facts import RelationFacts
 from penstock.backends.postgresql.catalog.relations import (
@@ -72,13 +62,6 @@ from penstock.backends.postgresql.compare.checksums import (
     source_values,
 )
 from penstock.backends.postgresql.compare.conditions import select
-from penstock.backends.postgresql.compare.deleted_keys import (
-    bucket_condition,
-    range_bits,
-    read_buckets,
-    read_ranges,
-    span_conditions,
-)
 from penstock.backends.postgresql.connection import PLAN, Connection, abandon, connect
 from penstock.backends.postgresql.errors import planning, translated
 from penstock.backends.postgresql.keys.keys import SourceKey, column_facts
@@ -93,7 +76,6 @@ from penstock.backends.postgresql.session.statements import relation as read_fro
 from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
-from penstock.backends.sql.rows.cursors import tag_of_cursor
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Cursor, Horizon, SourceVersions
@@ -112,6 +94,10 @@ from penstock.model.tables import (
 from penstock.spec.masking_keys import session_values
 from penstock.spec.masks import Mask
 from penstock.spec.worker_spec import Patience
+
+if TYPE_CHECKING:
+    from penstock.backends.api.optional.nights import Bucket, KeyDigest, KeyRanges, KeySelection
+    from penstock.backends.postgresql.catalog.cursors import OpenSince
 
 T = TypeVar("T")
 
@@ -391,25 +377,30 @@ class PostgresSource:
     def note_open(self) -> None:
         # Transactions noted before an earlier snapshot also count for this one.
         if self._open_since is None and not self._adopted:
+            from penstock.backends.postgresql.catalog.cursors import open_since  # noqa: PLC0415 - seldom
+
             self._open_since = open_since(self._connection)
 
     def cursor(
         self, relation: Relation, where: str | None, columns: Sequence[str], max_ahead: float
     ) -> CursorState:
+        from penstock.backends.postgresql.catalog import cursors  # noqa: PLC0415 - seldom
+        from penstock.backends.sql.rows.cursors import tag_of_cursor  # noqa: PLC0415 - seldom
+
         assert isinstance(relation, TableRef), "checked with the options"
         tags = self._cursor_tags(relation, columns)
         tag = tag_of_cursor(tags, columns, str(relation))
         facts = [self.key_facts(relation, Key(each)) for each in columns]
         self.note_open()
         before = self._open_since
-        proof = prove(self._connection, relation, columns, before)
-        text, nulls, ahead = cursor_sql(self._connection, relation).now(
+        proof = cursors.prove(self._connection, relation, columns, before)
+        text, nulls, ahead = cursors.cursor_sql(self._connection, relation).now(
             where,
             columns,
             tag,
             max_ahead,
             nullable=all(nullable for nullable, _ in facts),
-            upper_limit="" if proof.unproven or before is None else least_open(before),
+            upper_limit="" if proof.unproven or before is None else cursors.least_open(before),
         )
         versions = self._about(relation).get(
             ("versions", not relation.only),
@@ -424,7 +415,7 @@ class PostgresSource:
             ahead=ahead,
             unproven=proof.unproven,
             indexed=all(indexed for _, indexed in facts),
-            source=identity_of(self._connection, relation) if versions[1] else {},
+            source=cursors.identity_of(self._connection, relation) if versions[1] else {},
             proof=proof.proof,
             assumed=proof.assumed,
         )
@@ -438,9 +429,13 @@ class PostgresSource:
     def cursor_range(
         self, relation: Relation, since: Cursor, state: CursorState, lookback: str, *, nulls: bool
     ) -> CursorRange:
+        from penstock.backends.postgresql.catalog import cursors  # noqa: PLC0415 - seldom
+
         assert isinstance(relation, TableRef), "checked with the options"
-        found = cursor_sql(self._connection, relation).range(since, state, lookback, nulls=nulls)
-        return replace(found, broken=broken_reason(self._connection, since, state))
+        found = cursors.cursor_sql(self._connection, relation).range(
+            since, state, lookback, nulls=nulls
+        )
+        return replace(found, broken=cursors.broken_reason(self._connection, since, state))
 
     def keys_at(
         self,
@@ -450,8 +445,10 @@ class PostgresSource:
         value: Bound,
         key: Sequence[str],
     ) -> str:
+        from penstock.backends.postgresql.catalog import cursors  # noqa: PLC0415 - seldom
+
         assert isinstance(relation, TableRef), "checked with the options"
-        return cursor_sql(self._connection, relation).keys_at(where, columns, value, key)
+        return cursors.cursor_sql(self._connection, relation).keys_at(where, columns, value, key)
 
     def may_have_moved(
         self,
@@ -600,18 +597,22 @@ class PostgresSource:
         bits: int,
         within: KeyRanges | None = None,
     ) -> dict[int, Bucket]:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         rows, values = self._keys(relation, where, key, within)
-        return read_buckets(self._connection, "source", rows, values, bits)
+        return deleted_keys.read_buckets(self._connection, "source", rows, values, bits)
 
     def key_ranges(
         self, relation: Relation, where: str | None, key: Sequence[ColumnPair], count: int
     ) -> tuple[int, dict[int, int]] | None:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         first = key[0]
         if not integers_of([first], self.columns(relation)):
             return None
         rows = _rows(relation, Whole(), where, [first])
-        bits = range_bits(self._connection, rows, first.source, count)
-        counts = read_ranges(self._connection, "source", rows, first.source, bits)
+        bits = deleted_keys.range_bits(self._connection, rows, first.source, count)
+        counts = deleted_keys.read_ranges(self._connection, "source", rows, first.source, bits)
         return None if counts is None else (bits, counts)
 
     def chosen_keys(
@@ -621,9 +622,11 @@ class PostgresSource:
         key: Sequence[ColumnPair],
         selection: KeySelection,
     ) -> Iterator[KeyDigest]:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         rows, values = self._keys(relation, where, key, selection.within)
         names = [pair.target for pair in key]
-        picked = bucket_condition(values, selection)
+        picked = deleted_keys.bucket_condition(values, selection)
         return read_rows(self._connection, "source", rows, picked, values, names, ())
 
     def _keys(
@@ -633,6 +636,8 @@ class PostgresSource:
         key: Sequence[ColumnPair],
         within: KeyRanges | None,
     ) -> tuple[sql.Composable, Values]:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         columns = self.columns(relation)
         values = key_values(key, integers_of(key, columns), lambda: columns)
         if within is None:
@@ -640,7 +645,7 @@ class PostgresSource:
         listed = column_list(pair.source for pair in key)
         parts = [
             select(relation, Whole(), part, listed)
-            for part in span_conditions(where, key[0].source, within.spans())
+            for part in deleted_keys.span_conditions(where, key[0].source, within.spans())
         ]
         return sql.SQL("({}) AS rows").format(sql.SQL(" UNION ALL ").join(parts)), values
 

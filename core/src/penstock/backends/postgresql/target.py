@@ -32,13 +32,6 @@ from penstock.backends.postgresql.compare.checksums import (
     writer_conditions,
 )
 from penstock.backends.postgresql.compare.conditions import condition
-from penstock.backends.postgresql.compare.deleted_keys import (
-    bucket_condition,
-    keep_keys,
-    read_buckets,
-    read_ranges,
-    span_conditions,
-)
 from penstock.backends.postgresql.connection import (
     CONTROL,
     LOOK_LOCK,
@@ -55,7 +48,6 @@ from penstock.backends.postgresql.load.load_plan import plan_load
 from penstock.backends.postgresql.load.sequences import with_used_up
 from penstock.backends.postgresql.load.target_facts import TargetFacts
 from penstock.backends.postgresql.new_tables.claimed_names import ClaimedNames
-from penstock.backends.postgresql.new_tables.night import deleted_keys_table, open_stage
 from penstock.backends.postgresql.session.statements import DIALECT, ident, name, rows_of
 from penstock.backends.sql.rows.checksums import as_loaded
 from penstock.errors import TableReplaced
@@ -82,8 +74,10 @@ def _privileges(mode: Mode) -> list[str]:
 
 def _among(run: RunRow, within: KeyRanges | None) -> list[str]:
     """Return conditions on the key that select some ranges without overlap."""
+    from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
     key = run.plan.load.conflict_columns
-    return span_conditions(None, key[0], within.spans()) if within else []
+    return deleted_keys.span_conditions(None, key[0], within.spans()) if within else []
 
 
 class PostgresTarget:
@@ -397,6 +391,8 @@ class PostgresTarget:
         Asked once per run; the merge asks again.
         """
         if run.run_id not in self._stages:
+            from penstock.backends.postgresql.new_tables.night import open_stage  # noqa: PLC0415 - seldom
+
             spec = CopySpec.from_stored(run.spec, "", "")
             self._stages[run.run_id] = open_stage(self._connection, spec, run.plan), spec
         return self._stages[run.run_id]
@@ -418,13 +414,15 @@ class PostgresTarget:
             return int(self._connection.value(query))
 
     def ranges_after_merge(self, run: RunRow, bits: int) -> dict[int, int] | None:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         stage, spec = self._stage(run)
         first = run.plan.load.conflict_columns[0]
         if not integers_of([ColumnPair(first, first)], self.columns(spec.target_ref)):
             return None
         rows = stage.rows_after(spec.where, [first])
         with self._by_index(stage):
-            return read_ranges(self._connection, "target", rows, first, bits)
+            return deleted_keys.read_ranges(self._connection, "target", rows, first, bits)
 
     @contextmanager
     def _by_index(self, stage: PostgresStage) -> Iterator[None]:
@@ -439,21 +437,26 @@ class PostgresTarget:
     def buckets_after_merge(
         self, run: RunRow, bits: int, within: KeyRanges | None = None
     ) -> dict[int, Bucket]:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         stage, spec = self._stage(run)
         among = _among(run, within)
         rows = stage.rows_after(spec.where, run.plan.load.conflict_columns, among)
         # Keys that may be respelled are looked up in the stage, which has no index.
         with nullcontext() if stage.respells else self._by_index(stage):
-            return read_buckets(self._connection, "target", rows, self._key_values(run), bits)
+            values = self._key_values(run)
+            return deleted_keys.read_buckets(self._connection, "target", rows, values, bits)
 
     def target_keys(self, run: RunRow, selection: KeySelection | None) -> Iterator[KeyDigest]:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+
         stage, spec = self._stage(run)
         values = self._key_values(run)
         return read_rows(
             self._connection,
             "target",
             stage.target_rows(spec.where, _among(run, selection.within if selection else None)),
-            bucket_condition(values, selection) if selection else sql.SQL("true"),
+            deleted_keys.bucket_condition(values, selection) if selection else sql.SQL("true"),
             values,
             run.plan.load.conflict_columns,
             (),
@@ -484,10 +487,13 @@ class PostgresTarget:
         check: Callable[[int], None],
         within: KeyRanges | None = None,
     ) -> bool:
+        from penstock.backends.postgresql.compare import deleted_keys  # noqa: PLC0415 - seldom
+        from penstock.backends.postgresql.new_tables.night import deleted_keys_table  # noqa: PLC0415 - seldom
+
         def keep(run: RunRow) -> None:
             stage, spec = self._stage(run)
             check(
-                keep_keys(
+                deleted_keys.keep_keys(
                     self._connection,
                     deleted_keys_table(run.plan.load.table),
                     run.plan.load.conflict_columns,
