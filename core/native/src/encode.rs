@@ -198,12 +198,12 @@ impl<'a> Column<'a> {
 
     /// Where so many texts begin and end; a negative place is one that no text has.
     fn ranges(&self, first: Row, rows: usize) -> Option<impl Iterator<Item = (usize, usize)>> {
-        let place = |bytes: [u8; 4]| u32::from_le_bytes(bytes) as usize;
         let start = 4 * (self.first + first);
         let offsets = self.offsets.get(start..start + 4 * (rows + 1))?;
-        let (offsets, _) = offsets.as_chunks::<4>();
-        let ranges = offsets.iter().zip(&offsets[1..]);
-        Some(ranges.map(move |(&start, &end)| (place(start), place(end))))
+        let place = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes) as usize;
+        let ends = offsets[4..].chunks_exact(4);
+        let ranges = offsets.chunks_exact(4).zip(ends);
+        Some(ranges.map(move |(start, end)| (place(start), place(end))))
     }
 
     /// Where an array begins and ends.
