@@ -18,7 +18,7 @@ from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.reader import FileReader
 from penstock.backends.sql.rows.computed_columns import computed_rows
-from penstock.errors import Diagnosis, PermanentError, TransientError
+from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
 from penstock.model.tables import ColumnPair, TableRef
 
@@ -45,15 +45,18 @@ class DuckReader(FileReader[DuckSession]):
             again = False
             try:
                 yield from self._read(session, query, converter)
-            except duckdb.OutOfMemoryException as error:
-                if not self._allow_values(session):
+            except (duckdb.OutOfMemoryException, OSError) as error:
+                if "Out of Memory" not in str(error):
                     raise
-                if converter.rows:
-                    raise TransientError(
-                        f"source: {subject}: after row {converter.rows:,}: texts are so long that "
-                        "the worker needs more memory than it had; it has that now",
+                if converter.rows:  # Arrow reports it as an OSError
+                    raise PermanentError(
+                        f"source: {subject}: after row {converter.rows:,}: the texts of the next "
+                        "2,048 rows take more than a worker's 128 MiB; use smaller partitions "
+                        "(--partitions), or leave out large columns",
                         Diagnosis(side="source"),
                     ) from error
+                if not self._allow_values(session):
+                    raise
                 again = True
             if again:  # here, where the error no longer holds the first result
                 yield from self._read(session, query, converter)
