@@ -54,6 +54,15 @@ impl CopyOut {
         }
     }
 
+    /// Give back what `row` takes beyond the usual: the row is copied, and whoever has the copy may
+    /// take a while.
+    pub fn release(&mut self) {
+        match &mut self.way {
+            Way::Libpq(message) => *message = None,
+            Way::Socket(socket) => socket.shrink(),
+        }
+    }
+
     /// Wait for the next row, until the turn is over.
     ///
     /// `watched` is the target's socket, or negative: it speaks in mid-stream when something is

@@ -196,7 +196,17 @@ impl<'a> Column<'a> {
         usize::try_from(i32::from_le_bytes(number(self.offsets, place)?)).ok()
     }
 
-    /// Where a text or an array begins and ends.
+    /// Where so many texts begin and end; a negative place is one that no text has.
+    fn ranges(&self, first: Row, rows: usize) -> Option<impl Iterator<Item = (usize, usize)>> {
+        let start = 4 * (self.first + first);
+        let offsets = self.offsets.get(start..start + 4 * (rows + 1))?;
+        let place = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes) as usize;
+        let ends = offsets[4..].chunks_exact(4);
+        let ranges = offsets.chunks_exact(4).zip(ends);
+        Some(ranges.map(move |(start, end)| (place(start), place(end))))
+    }
+
+    /// Where an array begins and ends.
     fn range(&self, row: Row) -> Option<(usize, usize)> {
         let place = self.first + row;
         let (start, end) = (self.offset(place)?, self.offset(place + 1)?);
@@ -214,27 +224,37 @@ impl<'a> Column<'a> {
 
     /// Add to the sizes of so many rows those of this column's fields.
     fn measure(&self, first: Row, sizes: &mut [usize], worked: &mut Worked) -> Result<(), Row> {
-        if self.element.is_some() || matches!(self.kind, Kind::Text | Kind::Jsonb) {
+        if self.element.is_some() {
             for (row, size) in (first..).zip(sizes) {
                 *size += 4;
                 if !self.is_null(row) {
                     let (start, end) = self.range(row).ok_or(row)?;
-                    *size += self.size(start, end, worked).ok_or(row)?;
+                    *size += self.array_size(start, end, worked).ok_or(row)?;
+                }
+            }
+            return Ok(());
+        }
+        if let Kind::Text | Kind::Jsonb = self.kind {
+            let version = usize::from(self.kind == Kind::Jsonb);
+            let ranges = self.ranges(first, sizes.len()).ok_or(first)?;
+            for ((row, size), (start, end)) in (first..).zip(sizes).zip(ranges) {
+                *size += 4;
+                if !self.is_null(row) {
+                    let length = end.checked_sub(start).filter(|&length| length <= MOST);
+                    *size += length.ok_or(row)? + version;
                 }
             }
             return Ok(());
         }
         if let Kind::Decimal { scale } = self.kind {
-            worked.0.clear();
-            for (row, size) in (first..).zip(sizes) {
+            worked.0.resize(sizes.len(), Numeric::default());
+            for ((row, size), found) in (first..).zip(sizes).zip(&mut worked.0) {
                 *size += 4;
-                let mut found = Numeric::default();
                 if !self.is_null(row) {
                     let units = number(self.values, self.first + row).ok_or(row)?;
-                    found = Numeric::of(i128::from_le_bytes(units), scale);
+                    found.set(i128::from_le_bytes(units), scale);
                     *size += found.bytes().len();
                 }
-                worked.0.push(found);
             }
             return Ok(());
         }
@@ -243,17 +263,18 @@ impl<'a> Column<'a> {
             Kind::Duration => 16,
             kind => width(kind),
         };
+        if self.valid.is_none() {
+            sizes.iter_mut().for_each(|size| *size += 4 + width);
+            return Ok(());
+        }
         for (row, size) in (first..).zip(sizes) {
             *size += 4 + if self.is_null(row) { 0 } else { width };
         }
         Ok(())
     }
 
-    /// Of a text or an array.
-    fn size(&self, start: usize, end: usize, worked: &mut Worked) -> Option<usize> {
-        let Some((_, inner)) = &self.element else {
-            return Some(end - start + usize::from(self.kind == Kind::Jsonb));
-        };
+    fn array_size(&self, start: usize, end: usize, worked: &mut Worked) -> Option<usize> {
+        let (_, inner) = self.element.as_ref()?;
         let mut sizes = vec![0; end - start];
         inner.measure(start, &mut sizes, worked).ok()?;
         Some(array_head(end - start) + sizes.iter().sum::<usize>())
@@ -300,21 +321,8 @@ impl<'a> Column<'a> {
                 Some(interval)
             }),
             Kind::Uuid => self.write_fixed(first, places, out, |place| number::<16>(values, place)),
-            Kind::Text | Kind::Jsonb => {
-                let version: &[u8] = if self.kind == Kind::Jsonb { &[1] } else { &[] };
-                self.write_each(first, places, out, |row, place, out| {
-                    let (start, end) = self.range(row)?;
-                    let text = values.get(start..end)?;
-                    put(
-                        out,
-                        place,
-                        &((text.len() + version.len()) as i32).to_be_bytes(),
-                    );
-                    put(out, place, version);
-                    put(out, place, text);
-                    Some(())
-                })
-            }
+            Kind::Text => self.write_texts::<false>(first, places, out),
+            Kind::Jsonb => self.write_texts::<true>(first, places, out),
             Kind::Decimal { .. } => self.write_each(first, places, out, |row, place, out| {
                 let bytes = worked.0.get(row - first)?.bytes();
                 put(out, place, &(bytes.len() as i32).to_be_bytes());
@@ -334,10 +342,36 @@ impl<'a> Column<'a> {
     ) -> Result<(), Row> {
         self.write_each(first, places, out, |row, place, out| {
             let value = value(self.first + row)?;
-            put(out, place, &(N as i32).to_be_bytes());
-            put(out, place, &value);
+            let end = *place + 4 + N;
+            let (length, field) = out[*place..end].split_at_mut(4);
+            length.copy_from_slice(&(N as i32).to_be_bytes());
+            field.copy_from_slice(&value);
+            *place = end;
             Some(())
         })
+    }
+
+    fn write_texts<const JSONB: bool>(
+        &self,
+        first: Row,
+        places: &mut [usize],
+        out: &mut [u8],
+    ) -> Result<(), Row> {
+        let ranges = self.ranges(first, places.len()).ok_or(first)?;
+        for ((row, place), (start, end)) in (first..).zip(places).zip(ranges) {
+            if self.is_null(row) {
+                put(out, place, &(-1_i32).to_be_bytes());
+                continue;
+            }
+            let text = self.values.get(start..end).ok_or(row)?;
+            let length = (text.len() + usize::from(JSONB)) as i32;
+            put(out, place, &length.to_be_bytes());
+            if JSONB {
+                put(out, place, &[1]);
+            }
+            put(out, place, text);
+        }
+        Ok(())
     }
 
     fn write_each(
@@ -405,8 +439,32 @@ fn array_head(elements: usize) -> usize {
 
 fn put(out: &mut [u8], place: &mut usize, bytes: &[u8]) {
     let end = *place + bytes.len();
-    out[*place..end].copy_from_slice(bytes);
+    copy(&mut out[*place..end], bytes);
     *place = end;
+}
+
+/// Most fields are short: for those a call of memcpy would take longer than the copying.
+#[inline(always)]
+fn copy(out: &mut [u8], bytes: &[u8]) {
+    match bytes.len() {
+        1 => out[0] = bytes[0],
+        2..4 => copy_ends::<2>(out, bytes),
+        4..8 => copy_ends::<4>(out, bytes),
+        8..16 => copy_ends::<8>(out, bytes),
+        16..=32 => copy_ends::<16>(out, bytes),
+        _ => out.copy_from_slice(bytes),
+    }
+}
+
+/// From N to twice N bytes, of which some may be copied twice.
+#[inline(always)]
+fn copy_ends<const N: usize>(out: &mut [u8], bytes: &[u8]) {
+    if let (Some(to), Some(from)) = (out.first_chunk_mut::<N>(), bytes.first_chunk()) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (out.last_chunk_mut::<N>(), bytes.last_chunk()) {
+        *to = *from;
+    }
 }
 
 fn width(kind: Kind) -> usize {
@@ -448,7 +506,7 @@ impl Numeric {
         &self.bytes[..self.length.into()]
     }
 
-    fn of(value: i128, scale: u32) -> Self {
+    fn set(&mut self, value: i128, scale: u32) {
         // So that the last digit ends with the last decimal.
         let filling = (4 - scale % 4) % 4;
         let mut digits = [0_u16; 12];
@@ -482,19 +540,11 @@ impl Numeric {
         let shown = &digits[first..end];
         let weight = if shown.is_empty() { 0 } else { weight as i16 };
         let sign: u16 = if value < 0 { 0x4000 } else { 0 };
-        let mut found = Numeric {
-            bytes: [0; 32],
-            length: 8 + 2 * shown.len() as u8,
-        };
+        self.length = 8 + 2 * shown.len() as u8;
         let head = [shown.len() as u16, weight as u16, sign, scale as u16];
-        for (number, bytes) in head
-            .iter()
-            .chain(shown)
-            .zip(found.bytes.chunks_exact_mut(2))
-        {
+        for (number, bytes) in head.iter().chain(shown).zip(self.bytes.chunks_exact_mut(2)) {
             bytes.copy_from_slice(&number.to_be_bytes());
         }
-        found
     }
 }
 
@@ -536,8 +586,14 @@ fn encoded(head: Vec<u8>, rows: usize, columns: &[Column<'_>]) -> Result<Vec<u8>
 mod tests {
     use super::Numeric;
 
+    fn of(value: i128, scale: u32) -> Numeric {
+        let mut found = Numeric::default();
+        found.set(value, scale);
+        found
+    }
+
     fn words(value: i128, scale: u32) -> Vec<i16> {
-        let found = Numeric::of(value, scale);
+        let found = of(value, scale);
         found
             .bytes()
             .chunks(2)

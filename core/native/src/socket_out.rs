@@ -93,15 +93,28 @@ impl SocketOut {
         Some(1 + (length as usize).max(HEAD - 1))
     }
 
+    /// Hold no more memory than is needed for what is unread; the row is gone.
+    pub fn shrink(&mut self) {
+        if self.buffer.len() > ROOM && self.unread.len() <= ROOM {
+            self.resize(ROOM);
+        }
+    }
+
+    fn resize(&mut self, room: usize) {
+        let mut buffer = vec![0; room];
+        buffer[..self.unread.len()].copy_from_slice(&self.buffer[self.unread.clone()]);
+        self.buffer = buffer;
+        self.unread = 0..self.unread.len();
+        self.row = 0..0;
+    }
+
     /// Read more. False: nothing is there. An error: nothing will be.
     fn fill(&mut self) -> Result<bool, ()> {
         let needed = self.announced().unwrap_or(HEAD);
         // A large row's memory is given back once it is handed on.
         let room = needed.max(ROOM);
         if self.buffer.len() < needed || (self.buffer.len() > room && self.unread.len() <= room) {
-            let mut buffer = vec![0; room];
-            buffer[..self.unread.len()].copy_from_slice(&self.buffer[self.unread.clone()]);
-            self.buffer = buffer;
+            self.resize(room);
         } else if self.unread.start > 0 {
             self.buffer.copy_within(self.unread.clone(), 0);
         }

@@ -461,3 +461,29 @@ def test_omitted_objects_are_listed_from_another_system(source_url: str, target:
         ),
         ("grants", "SELECT to PUBLIC", ""),
     }
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_long_texts_take_more_memory(tmp_path: Path, first: int) -> None:
+    """DuckDB reads 2,048 rows at once, here of 100 KB, which exceed a worker's usual limit."""
+    source = tmp_path / "source.duckdb"
+    with duckdb.connect(source) as session:
+        session.execute(
+            "CREATE TABLE texts AS SELECT i AS id, repeat(md5(i::VARCHAR),"
+            f" CASE WHEN i < {first} THEN 1 ELSE 3125 END) AS value FROM range({first + 1500}) t(i)"
+        )
+    target = tmp_path / "target"
+    spec = CopySpec(
+        source=f"duckdb:///{source}",
+        target=f"{target}/",
+        table="main.texts",
+        strategy="whole",
+    )
+    list(penstock.copy(spec))
+    with duckdb.connect() as session:
+        found = session.sql(
+            "SELECT count(*), sum(length(value)), min(id), max(id)"
+            f" FROM read_parquet('{target}/*.parquet')"
+        )
+        expected = (first + 1500, first * 32 + 1500 * 100_000, 0, first + 1499)
+        assert found.fetchall() == [expected]

@@ -87,7 +87,9 @@ NAMES = ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz", "a.ndjson.zst"]
 def write_file(path: Path, table: pa.Table) -> str:
     location = parse(f"file://{path}", "--target")
     with path.open("wb") as file:
-        writer = TextFormat(location.options, whole=False).writer(file, table.schema, None)
+        writer = TextFormat(location.options, whole=False).writer(
+            file, table.schema, None, frozenset()
+        )
         writer.write_table(table, table.num_rows)
         writer.close()
     return f"file://{path}"

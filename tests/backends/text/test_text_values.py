@@ -26,7 +26,9 @@ NESTED = ("integers", "texts")
 def write_file(path: Path, table: pa.Table) -> TextScan:
     location = parse(f"file://{path}", "--target")
     with path.open("wb") as file:
-        writer = TextFormat(location.options, whole=False).writer(file, table.schema, None)
+        writer = TextFormat(location.options, whole=False).writer(
+            file, table.schema, None, frozenset()
+        )
         writer.write_table(table.slice(0, 2), 2)
         writer.write_table(table.slice(2), 2)
         writer.close()

@@ -134,6 +134,9 @@ impl Decoder {
             match from.next(&mut self.waits, watched) {
                 Next::Row => {
                     let pushed = self.batches.push(from.row());
+                    if pushed == Ok(true) {
+                        from.release();
+                    }
                     let outcome = self.outcome(pushed);
                     if outcome == Outcome::Ready {
                         return self.finished();

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -21,6 +21,17 @@ from penstock.errors import Diagnosis, PlanningError
 WORKER_MEMORY = 128 << 20
 # Copies of a value that DuckDB holds at once: in the batch, in blocks, and in the log.
 _COPIES = 8
+# What DuckDB allocates per byte of text that it reads: a power of two, beside the blocks read.
+_PER_TEXT_BYTE = 3
+# The most bytes of texts in 2,048 rows, by the statistics of each column's segments.
+_TEXT_BYTES = """
+    SELECT sum(size) FROM (
+        SELECT max(least(
+            stats.total_string_length::DOUBLE, 2048 * stats.max_string_length::DOUBLE
+        )) AS size
+        FROM pragma_storage_info(?) GROUP BY column_id
+    )
+"""
 _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
 """Unused instances in memory, by `worker`."""
 
@@ -54,6 +65,31 @@ def allow_values_of(connection: DuckDBPyConnection, size: int) -> None:
     """
     if size * _COPIES > WORKER_MEMORY:
         connection.execute(f"SET memory_limit = '{WORKER_MEMORY + size * _COPIES}B'")
+
+
+def allow_values_in(connection: DuckDBPyConnection, rows: str) -> bool:
+    """Raise a worker's memory limit, if the texts of a table are so long that it does not suffice.
+
+    DuckDB reads 2,048 rows at once, and allocates their texts together. Asking beforehand would
+    take 7 ns of CPU time per value of the table (measured), so ask once the limit is reached.
+
+    Args:
+        connection: the worker's session.
+        rows: the table's name in statements.
+
+    Returns:
+        Whether the limit was raised.
+    """
+    # The connection's own result has failed, and is not finished.
+    with connection.cursor() as session, suppress(duckdb.CatalogException):  # a view has no figures
+        found = session.execute(_TEXT_BYTES, [rows]).fetchone()
+        if found is not None and found[0]:
+            limit = "SELECT current_setting('memory_limit')"
+            before = session.execute(limit).fetchone()
+            size = WORKER_MEMORY + _PER_TEXT_BYTE * int(found[0])
+            session.execute(f"SET memory_limit = '{size}B'")
+            return before != session.execute(limit).fetchone()
+    return False
 
 
 @contextmanager

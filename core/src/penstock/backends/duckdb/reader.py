@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import duckdb
 import pyarrow as pa
 
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.connection import connect_to_read
+from penstock.backends.duckdb.connection import allow_values_in, connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.infinities import first_infinite
@@ -19,7 +20,7 @@ from penstock.backends.sql.one_file.reader import FileReader
 from penstock.backends.sql.rows.computed_columns import computed_rows
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.plans import Partition
-from penstock.model.tables import ColumnPair
+from penstock.model.tables import ColumnPair, TableRef
 
 # One DuckDB vector at a time: rows may be long, and larger batches gain nothing (measured).
 BATCH_ROWS = 2048
@@ -41,11 +42,40 @@ class DuckReader(FileReader[DuckSession]):
         with translated("source", subject):
             query, types = self._query(session, partition)
             converter = _BatchConverter(self.spec.pairs, types, f"source: {subject}")
-            with session.connection.sql(query).to_arrow_reader(BATCH_ROWS) as batches:
-                for batch in batches:
-                    yield from pieces(converter.as_travels(batch))
-                if not converter.rows:
-                    yield converter.as_travels(no_rows(batches.schema))
+            again = False
+            try:
+                yield from self._read(session, query, converter)
+            except (duckdb.OutOfMemoryException, OSError) as error:
+                if "Out of Memory" not in str(error):
+                    raise
+                if converter.rows:  # Arrow reports it as an OSError
+                    raise PermanentError(
+                        f"source: {subject}: after row {converter.rows:,}: the texts of the next "
+                        "2,048 rows take more than a worker's 128 MiB; use smaller partitions "
+                        "(--partitions), or leave out large columns",
+                        Diagnosis(side="source"),
+                    ) from error
+                if not self._allow_values(session):
+                    raise
+                again = True
+            if again:  # here, where the error no longer holds the first result
+                yield from self._read(session, query, converter)
+
+    def _allow_values(self, session: DuckSession) -> bool:
+        table = self.spec.relation
+        return isinstance(table, TableRef) and allow_values_in(
+            session.connection, session.table(table)
+        )
+
+    @staticmethod
+    def _read(
+        session: DuckSession, query: str, converter: _BatchConverter
+    ) -> Iterator[pa.RecordBatch]:
+        with session.connection.sql(query).to_arrow_reader(BATCH_ROWS) as batches:
+            for batch in batches:
+                yield from pieces(converter.as_travels(batch))
+            if not converter.rows:
+                yield converter.as_travels(no_rows(batches.schema))
 
     def _query(self, session: DuckSession, partition: Partition) -> tuple[str, list[Type]]:
         """Return the statement that reads the run's columns, and their types."""

@@ -1,12 +1,12 @@
 """The data files of one attempt: rows are gathered into row groups, row groups into files.
 
 Memory is bounded by the size of a row group, or of the rows waiting to be sorted into folders; each
-folder's rows then form a row group.
+folder's rows then form a row group. A row with a large value ends its row group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
 from penstock.backends.parquet.load.file_format import FileFormat, RowsWriter
+from penstock.backends.parquet.load.large_values import check_memory
 from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.load.steps import stored_schema
 from penstock.backends.parquet.storage.uploads import MOST_IN_MEMORY, Sink, Uploads
@@ -50,6 +51,7 @@ class _File:
     path: str
     sink: Sink
     writer: RowsWriter | None
+    large: Set[str]
     rows: int = 0
     size: int = 0
     """In bytes, once the file has ended."""
@@ -84,6 +86,8 @@ class Output:
         self._open: dict[str, _File] = {}
         """By folder."""
         self._files: list[_File] = []
+        self._large: frozenset[str] = frozenset()
+        """The columns that had large values so far."""
         self._waiting = RowGroups(self._group_rows)
         self.rows = 0
 
@@ -91,10 +95,13 @@ class Output:
         """Write one batch.
 
         Raises:
-            PermanentError: the rows belong into too many folders.
+            PermanentError: the rows belong into too many folders, or a value is too large.
         """
         if not batch.num_rows:
             return
+        if large := self._format.large_columns(batch):
+            check_memory(batch, large, self.rows, f"target: partition {self._naming.partition_id}")
+            self._large |= large
         self.rows += batch.num_rows
         self._waiting.add(batch)
         if self._partition_by:
@@ -165,7 +172,11 @@ class Output:
         return folder_of(self._partition_by, values)
 
     def _write_group(self, folder: str, group: pa.Table, wait: Wait) -> None:
-        file = self._open.get(folder) or self._begin_file(folder)
+        file = self._open.get(folder)
+        if file is not None and file.large != self._large:
+            self._end_file(folder, wait)
+            file = None
+        file = file or self._begin_file(folder)
         assert file.writer is not None
         file.writer.write_table(group, row_group_size=group.num_rows)
         file.rows += group.num_rows
@@ -184,8 +195,8 @@ class Output:
             )
         path = folder + self._naming.name(len(self._files))
         sink = self._uploads.begin(path, self._naming.run_id, self._transfer, self._file_size)
-        writer = self._format.writer(sink, self._schema, self._compression)
-        self._open[folder] = file = _File(path, sink, writer)
+        writer = self._format.writer(sink, self._schema, self._compression, self._large)
+        self._open[folder] = file = _File(path, sink, writer, self._large)
         self._files.append(file)
         return file
 

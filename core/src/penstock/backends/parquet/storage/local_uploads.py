@@ -49,7 +49,8 @@ class LocalSink(Gathering):
             try:
                 with open(self._path, "r+b") as file:
                     file.seek(0, os.SEEK_END)
-                    file.write(self._take())
+                    for piece in self._pieces():
+                        file.write(piece)
                     if sync:
                         file.flush()
                         os.fsync(file.fileno())

@@ -107,7 +107,9 @@ class Gathering:
     def flush(self) -> None:
         """Do nothing before the end of the file."""
 
+    def _pieces(self) -> list[bytes]:
+        pieces, self._gathered, self._waiting = self._gathered, [], 0
+        return pieces
+
     def _take(self) -> bytes:
-        content = b"".join(self._gathered)
-        self._gathered, self._waiting = [], 0
-        return content
+        return b"".join(self._pieces())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Set
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,12 @@ class TextFormat:
         plain = options.extension.partition(".")[0]
         self.suffixes: tuple[str, ...] = (f".{plain}", f".{plain}.gz", f".{plain}.zst")
 
-    def writer(self, sink: Any, schema: pa.Schema, compression: str | None) -> TextWriter:
+    def large_columns(self, batch: pa.RecordBatch) -> Set[str]:
+        return frozenset()
+
+    def writer(
+        self, sink: Any, schema: pa.Schema, compression: str | None, large: Set[str]
+    ) -> TextWriter:
         writer = TextWriter(sink, self._options)
         if not self._whole:
             writer.write(self.header(schema))
