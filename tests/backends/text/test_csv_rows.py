@@ -21,8 +21,9 @@ from penstock.backends.api.worker import ARROW, ROWS
 
 from ...one_copy import OneCopy
 from ..conftest import Pair, Side
-from .text_files import rows_of
+from .text_files import rows_of, table_of
 
+FORMATTED = "rows are formatted by the worker, because "
 WRITTEN = "rows are written as the source formats them"
 TABLE = """
 CREATE TYPE public.mood AS ENUM ('sad', 'so, so');
@@ -38,9 +39,9 @@ CREATE TABLE public.t (
 )
 """
 USUAL = r"""
-INSERT INTO public.t SELECT n, n, n * 1000000007::int8, n, n % 3 = 0, E'a "q", b\r\n\\.\n' || n, 'ab',
-    E'\\.', 'x', 'so, so', n * 1.25, 0.5, 0.000000001 * n, n, n / 7.0, n::numeric * 1e40, n / 4.0,
-    n / 8.0, n * 1024, date '2024-01-31' + n, timestamp '2024-01-31 10:00' + n * interval '0.1 s',
+INSERT INTO public.t SELECT n, n, n * 1000000007::int8, n, n % 3 = 0,
+    E'a "q", b\r\n\\.\n' || n, 'ab', E'\\.', 'x', 'so, so', n * 1.25, 0.5, 0.000000001 * n, n, n / 7.0,
+    n::numeric * 1e40, n / 4.0, n / 8.0, n * 1024, date '2024-01-31' + n, timestamp '2024-01-31 10:00' + n * interval '0.1 s',
     timestamptz '2024-01-31 10:00+02' + n * interval '1 us', time '10:00' + n * interval '0.25 s',
     '10:00:00.5+03', n * interval '1 day 1.5 s', E'\\x00ff'::bytea,
     '6f1c3b1e-0000-4000-8000-000000000001', '{"a" :  [1, "é\u00fc\"x"]}', '{"a" :  [1, 2]}',
@@ -58,7 +59,8 @@ INSERT INTO public.t (id, single, double, ratio, free) VALUES
 UNUSUAL = """
 INSERT INTO public.t (id, single, double, day, at, zoned, clock) VALUES
     (1, 1e-7, 1e-7, '12024-01-31', '12024-01-31 10:00', '12024-01-31 10:00:00.5+00', NULL),
-    (2, 1.5e30, 5e-324, '0044-03-15 BC', '0044-03-15 10:00:00.25 BC', '0044-03-15 10:00+00 BC', NULL),
+    (2, 1.5e30, 5e-324, '0044-03-15 BC', '0044-03-15 10:00:00.25 BC',
+     '0044-03-15 10:00+00 BC', NULL),
     (3, 16777216, 1e22, '4713-01-01 BC', '294247-01-10 04:00:54.775806',
      '0001-12-31 23:59:59.999999+00 BC', NULL),
     (4, 123456.7, 123456789012345680, '0001-01-01', '0001-01-01', '0001-01-01+00', '0:0:0.000001'),
@@ -89,7 +91,7 @@ def why(source: Side, target: str, **more: Any) -> str:
 def written(
     server: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[Path, Path]]:
-    """A function that copies the table to a file in the source's CSV, and to one in the worker's."""
+    """A function that copies the table to a file of the source's CSV, and one of the worker's."""
 
     def write(**more: Any) -> tuple[Path, Path]:
         paths = tmp_path / "rows.csv", tmp_path / "batches.csv"
@@ -136,7 +138,7 @@ def test_years_and_exponents_keep_their_values(
     server.run(UNUSUAL)
     rows, batches = written()
     assert _without_quotes(rows) == _without_quotes(batches)
-    assert rows_of(f"file://{rows}") == rows_of(f"file://{batches}")
+    assert table_of(f"file://{rows}").equals(table_of(f"file://{batches}"))
     readers: list[Callable[[Path], Any]] = [
         lambda file: duckdb.read_csv(str(file), all_varchar=False).project("id, single, double"),
         lambda file: pa.csv.read_csv(file).select(["id", "single", "double", "at", "zoned"]),
@@ -159,7 +161,8 @@ def test_what_files_cannot_hold_is_named(
     server: Side, tmp_path: Path, column: str, value: str
 ) -> None:
     server.run(
-        "INSERT INTO public.t (id, name) SELECT n, E'\\x1f infinity NaN' FROM generate_series(1, 9) n"
+        "INSERT INTO public.t (id, name)"
+        " SELECT n, E'\\x1f infinity NaN' FROM generate_series(1, 9) AS n"
     )
     server.run(f"INSERT INTO public.t (id, {column}) VALUES (10, '{value}')")
     copy = OneCopy(**options(server, str(tmp_path / "a.csv"), partitions=1))
@@ -173,15 +176,15 @@ def test_the_end_of_a_day_is_a_time(server: Side, tmp_path: Path) -> None:
     server.run("INSERT INTO public.t (clock) VALUES ('24:00'), ('0:00')")
     target = str(tmp_path / "a.csv")
     OneCopy(**options(server, target, columns="clock", verify="checksums")).done()
-    assert (tmp_path / "a.csv").read_text() == "clock\n24:00:00.000000\n00:00:00.000000\n"
+    assert (tmp_path / "a.csv").read_text() == '"clock"\n24:00:00.000000\n00:00:00.000000\n'
 
 
 @pytest.mark.parametrize(
     ("target", "more", "reason"),
     [
-        ("a.csv", {"columns": "id,list"}, "rows are formatted by the worker, because list is an array, which becomes JSON"),
-        ("a.tsv", {"columns": "id,name"}, r"rows are formatted by the worker, because values are separated by '\t'"),
-        ("a.csv", {"columns": "id,name", "types": {"id": "string"}}, "arrow streams, because of id"),
+        ("a.csv", {"columns": "id,list"}, f"{FORMATTED}list is an array, which becomes JSON"),
+        ("a.tsv", {"columns": "id,name"}, rf"{FORMATTED}values are separated by '\t'"),
+        ("a.csv", {"columns": "id,ok", "types": {"id": "string"}}, "arrow streams, because of id"),
         ("?format=csv", {"columns": "id,ok", "partition_by": "ok"}, ""),
         ("a.jsonl", {"columns": "id,name"}, ""),
     ],
@@ -215,7 +218,8 @@ def test_rows_of_folders_and_single_columns(server: Side, tmp_path: Path) -> Non
     """Masks, conditions, partitions, compression and the size of files are as for batches."""
     server.run(
         "ALTER TABLE public.t ADD PRIMARY KEY (id);"
-        "INSERT INTO public.t (id, name) SELECT n, nullif(n % 3, 0) FROM generate_series(1, 40000) n"
+        "INSERT INTO public.t (id, name) SELECT n, nullif(n % 3, 0) "
+        "FROM generate_series(1, 40000) AS n"
     )
     more = {"degree": 2, "partitions": 3, "strategy": "range", "key": "id", "where": "id > 10"}
     for place, suffix in enumerate(("csv", "csv.gz", "csv.zst")):
@@ -232,4 +236,4 @@ def test_rows_of_folders_and_single_columns(server: Side, tmp_path: Path) -> Non
             server, f"{tmp_path}/m.csv", columns="id,name", mask={"name": "null"}, where="id=1"
         )
     ).done()
-    assert (tmp_path / "m.csv").read_text() == "id,name\n1,\n"
+    assert (tmp_path / "m.csv").read_text() == '"id","name"\n1,\n'

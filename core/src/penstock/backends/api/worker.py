@@ -35,14 +35,15 @@ A source's column that it carries has a trait of this name: empty, or the reason
 parsed.
 """
 ROWS = "csv-rows"
-r"""A fourth, for rows that become CSV: blocks are `RowsBlock`. Values are separated by commas, rows end
-with a line feed, and there is no header. A NULL is empty. In quotes, with quotes in them doubled, are
-all values of columns that record batches carry as texts, bytes, UUIDs, enums, or decimals of more
-than six places; no other values have quotes. By their types in Arrow, numbers are in digits, with
-`nan`, `inf` and `-inf`, truth values `true` and `false`, days and times in ISO form with six digits
-after the second, moments in UTC followed by `Z`, bytes `\x` and hexadecimal digits.
+r"""A fourth, for rows that become CSV: blocks are `RowsBlock`. Values are separated by commas, and
+rows end with a line feed. There is no header. A NULL is empty. In quotes, with quotes in them
+doubled, are all values of columns that record batches carry as texts, bytes, UUIDs, enums, or
+decimals of more than six places; no other values have quotes. By their types in Arrow, numbers are
+in digits, with `nan`, `inf` and `-inf`, truth values `true` and `false`, days and times in ISO form
+with six digits after the second, moments in UTC followed by `Z`, bytes `\x` and hexadecimal digits.
 
-A source's or target's column that keeps rows from travelling so has a trait of this name: the reason.
+A column of the source or the target that keeps rows from becoming such CSV has a trait of this
+name: the reason.
 """
 SHARED_FORMATS = (ROWS, CSV, LINES, ARROW)
 """Formats shared by unlike systems; all others belong to one system."""

@@ -17,8 +17,7 @@ from penstock.backends.shared.texts.plain_texts import is_usual
 from penstock.backends.shared.values.text_values import Refused
 from penstock.model.tables import Column
 
-# What remains of it after the server has cut zeros from the end, or all of the fraction, is completed
-# from this text.
+# The server cuts zeros from the end of a fraction, or all of it; the text ends as one of these.
 _MOMENT, _TIME = "0000-00-00 00:00:00.000000", "00:00:00.000000"
 _SPECIAL = ("infinity", "-infinity", "NaN", "Infinity", "-Infinity")
 # Marks a timestamp that Arrow cannot hold.
@@ -78,8 +77,8 @@ class CsvRows:
         """Return a block of the stream.
 
         Raises:
-            PermanentError: files have no form for a value; names the column, the row (counted from 1
-                in the stream) and the value.
+            PermanentError: files have no form for a value; names the column, the row (counted from
+                1 in the stream) and the value.
         """
         if self._checked:
             plain = bytes(content)
@@ -149,8 +148,9 @@ def _moment(column: sql.Composable, *, zoned: bool) -> sql.Composable:
     return sql.SQL(
         "CASE WHEN {value} {at_least} '0001-01-01' AND {value} {below} '10000-01-01'"
         " THEN {usual} WHEN {value} {below} {last} AND pg_catalog.isfinite({value})"
-        " THEN pg_catalog.to_char({value}, {pattern}) {joined} CASE WHEN {value} {below} '0001-01-01'"
-        " THEN ' BC' ELSE '' END ELSE {mark} {joined} {value}::pg_catalog.text END"
+        " THEN pg_catalog.to_char({value}, {pattern}) {joined}"
+        " CASE WHEN {value} {below} '0001-01-01' THEN ' BC' ELSE '' END"
+        " ELSE {mark} {joined} {value}::pg_catalog.text END"
     ).format(
         value=value,
         last=sql.Literal(_LAST_MOMENT),
