@@ -40,8 +40,9 @@ CREATE TABLE public.t (
 """
 USUAL = r"""
 INSERT INTO public.t SELECT n, n, n * 1000000007::int8, n, n % 3 = 0,
-    E'a "q", b\r\n\\.\n' || n, 'ab', E'\\.', 'x', 'so, so', n * 1.25, 0.5, 0.000000001 * n, n, n / 7.0,
-    n::numeric * 1e40, n / 4.0, n / 8.0, n * 1024, date '2024-01-31' + n, timestamp '2024-01-31 10:00' + n * interval '0.1 s',
+    E'a "q", b\r\n\\.\n' || n, 'ab', E'\\.', 'x', 'so, so', n * 1.25, 0.5, 0.000000001 * n, n,
+    n / 7.0, n::numeric * 1e40, n / 4.0, n / 8.0, n * 1024, date '2024-01-31' + n,
+    timestamp '2024-01-31 10:00' + n * interval '0.1 s',
     timestamptz '2024-01-31 10:00+02' + n * interval '1 us', time '10:00' + n * interval '0.25 s',
     '10:00:00.5+03', n * interval '1 day 1.5 s', E'\\x00ff'::bytea,
     '6f1c3b1e-0000-4000-8000-000000000001', '{"a" :  [1, "é\u00fc\"x"]}', '{"a" :  [1, 2]}',

@@ -169,6 +169,7 @@ class PostgresReader:
 
         form, native = CsvRows(self._columns, self._subject(partition)), available()
         unanswered = self._start(connection, partition, wait, form, native=native)
+        blocks: Iterator[tuple[bytes | memoryview, int]]
         if native:
             gathered = lines(connection, unanswered, verbatim=True)
             blocks = _native_blocks(connection, wait, gathered)
@@ -413,7 +414,7 @@ class PostgresReader:
 
 def _native_blocks(
     connection: Connection, wait: Wait, gathered: Any
-) -> Iterator[tuple[memoryview, int]]:
+) -> Iterator[tuple[bytes | memoryview, int]]:
     """Yield the blocks of a stream that is gathered outside the interpreter; see `native.lines`."""
     mover = NativeMover(gathered, (connection,))
     while not gathered.ended:
