@@ -1,4 +1,4 @@
-//! The text form of COPY, as lines that other systems take as they are; see `api/worker.py`.
+//! The text forms of COPY, as lines that other systems take as they are; see `api/worker.py`.
 
 use std::ffi::c_int;
 
@@ -17,6 +17,7 @@ const MOST_ROWS: usize = 1 << 16;
 #[pyclass]
 pub struct Lines {
     from: CopyOut,
+    verbatim: bool,
     waits: Waits,
     block: Vec<u8>,
     rows: usize,
@@ -27,12 +28,14 @@ pub struct Lines {
 impl Lines {
     /// Parameters:
     ///     source, unanswered: as for `Pump`.
+    ///     verbatim: whether lines stay as they are, as those of CSV, which has no escapes.
     #[new]
-    #[pyo3(signature = (libpq, source, unanswered=false))]
-    fn new(libpq: &Libpq, source: usize, unanswered: bool) -> Self {
+    #[pyo3(signature = (libpq, source, unanswered=false, verbatim=false))]
+    fn new(libpq: &Libpq, source: usize, unanswered: bool, verbatim: bool) -> Self {
         let source = Connection(source as *mut _);
         Self {
             from: CopyOut::new(libpq.functions.clone(), source, unanswered),
+            verbatim,
             waits: Waits::default(),
             block: Vec::new(),
             rows: 0,
@@ -71,7 +74,11 @@ impl Lines {
         while self.block.len() < GATHER && self.rows < MOST_ROWS {
             match self.from.next(&mut self.waits, watched) {
                 Next::Row => {
-                    push_line(&mut self.block, self.from.row());
+                    if self.verbatim {
+                        self.block.extend_from_slice(self.from.row());
+                    } else {
+                        push_line(&mut self.block, self.from.row());
+                    }
                     self.rows += 1;
                 }
                 Next::Ended => {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.api.facts import Fit
-from penstock.backends.api.worker import CSV, are_shared
+from penstock.backends.api.worker import CSV, ROWS, are_shared
 from penstock.errors import PlanningError
 from penstock.model.tables import EXPRESSION, KEY, Column, ColumnPair
 from penstock.spec.groups.route import Route
@@ -222,7 +222,11 @@ def _form(
     reasons = []
     if CSV in formats:
         reasons += _why_parsed(pairs, carried[0], whole_rows=whole_rows)
-    if carried[0] != formats[0]:
+    if carried[0] == ROWS:
+        reasons.append("rows are written as the source formats them")
+    elif why := _why_not_rows(pairs) if ROWS in formats else "":
+        reasons.append(f"rows are formatted by the worker, because {why}")
+    elif carried[0] != formats[0]:
         slow = [name for name, fit in fit_of_column if formats[0] not in fit.formats]
         if 0 < len(slow) < len(pairs):
             reasons.append(f"{carried[0]} streams, because of {_name_list(slow)}")
@@ -240,6 +244,11 @@ def _why_parsed(pairs: Pairs, format_: str, *, whole_rows: bool) -> list[str]:
         return ["rows are parsed, because rows or columns are selected or changed"]
     why = next((why for source, _ in pairs if (why := source.traits.get(CSV))), "")
     return [f"rows are parsed, because {why}"] if why else []
+
+
+def _why_not_rows(pairs: Pairs) -> str:
+    """Return what keeps rows from becoming CSV in the source; empty if only some types do."""
+    return next((why for pair in pairs for column in pair if (why := column.traits.get(ROWS))), "")
 
 
 def _name_list(names: Sequence[str], most: int = 6) -> str:

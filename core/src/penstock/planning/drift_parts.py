@@ -135,7 +135,7 @@ class DriftParts:
             self.selected,
             theirs,
             fit=lambda mine, theirs: self.answers[Fits(relation, tuple(mine), tuple(theirs))],
-            formats=self.request.capabilities.formats,
+            formats=self.request.formats,
             whole_rows=self.request.takes_whole_rows(route),
         )
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from penstock.backends.api.capabilities import Capabilities
 from penstock.backends.api.facts import Siblings
+from penstock.backends.api.worker import ROWS
 from penstock.model.plans import Partition
 from penstock.model.tables import Located
 from penstock.planning.support import check_supported
@@ -43,6 +44,14 @@ class PlanRequest:
     series: str = ""
     siblings: Siblings | None = None
     moment: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def formats(self) -> list[str]:
+        """The formats that can carry the rows, best first for the source."""
+        # A row of CSV does not tell its folder.
+        in_folders = bool(self.loading.partition_by)
+        names = self.capabilities.formats
+        return [name for name in names if not (in_folders and name == ROWS)]
 
     def takes_whole_rows(self, route: Route) -> bool:
         """Whether partitions are all rows of some files, with all columns as they are.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from penstock.model.plans import Partition
@@ -34,7 +34,18 @@ There is no header.
 A source's column that it carries has a trait of this name: empty, or the reason why rows have to be
 parsed.
 """
-SHARED_FORMATS = (CSV, LINES, ARROW)
+ROWS = "csv-rows"
+r"""A fourth, for rows that become CSV: blocks are `RowsBlock`. Values are separated by commas, and
+rows end with a line feed. There is no header. A NULL is empty. In quotes, with quotes in them
+doubled, are all values of columns that record batches carry as texts, bytes, UUIDs, enums, or
+decimals of more than six places; no other values have quotes. By their types in Arrow, numbers are
+in digits, with `nan`, `inf` and `-inf`, truth values `true` and `false`, days and times in ISO form
+with six digits after the second, moments in UTC followed by `Z`, bytes `\x` and hexadecimal digits.
+
+A column of the source or the target that keeps rows from becoming such CSV has a trait of this
+name: the reason.
+"""
+SHARED_FORMATS = (ROWS, CSV, LINES, ARROW)
 """Formats shared by unlike systems; all others belong to one system."""
 
 
@@ -51,6 +62,13 @@ def compared_pairs(pairs: Sequence[ColumnPair], format_: str) -> tuple[ColumnPai
         format_: the format of the streams. In a system's own, all pairs qualify.
     """
     return tuple(pair for pair in pairs if pair.canonical or format_ not in SHARED_FORMATS)
+
+
+class RowsBlock(NamedTuple):
+    """A block of whole rows of CSV; see `ROWS`."""
+
+    content: bytes | memoryview
+    rows: int
 
 
 Block = Any

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from penstock.backends.api.execution.attempt import Attempt, Standing
 from penstock.backends.api.execution.roll_forward import Piece
-from penstock.backends.api.worker import Block, Wait
+from penstock.backends.api.worker import Block, RowsBlock, Wait
 from penstock.backends.parquet.load.fence import Fence
 from penstock.backends.parquet.load.file_format import FileFormat
 from penstock.backends.parquet.load.names import new_nonce
@@ -82,6 +82,9 @@ class FilesStream:
         self.close = self._transfer.close
 
     def write(self, block: Block, wait: Wait) -> None:
+        if isinstance(block, RowsBlock):
+            self._output.write_content(*block, wait)
+            return
         self._output.write(self._caster.cast(self._arranged(block)), wait)
 
     def _arranged(self, batch: pa.RecordBatch) -> pa.RecordBatch:

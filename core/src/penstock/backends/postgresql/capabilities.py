@@ -9,7 +9,7 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.backends.api.worker import ARROW, CSV, LINES
+from penstock.backends.api.worker import ARROW, CSV, LINES, ROWS
 from penstock.backends.postgresql.session.statements import FORMATS
 from penstock.spec.modes import Ending, Entry, Table, modes_with
 from penstock.spec.night_kinds import COLUMN, XMIN
@@ -34,7 +34,7 @@ CREATING = tuple(
 
 SOURCE = SourceCapabilities(
     system=SYSTEM,
-    formats=(*FORMATS, LINES, ARROW),
+    formats=(*FORMATS, LINES, ROWS, ARROW),
     strategies=(AUTO, BLOCKS, RANGE, NTILE, HASH, VALUES, TIME, CHILDREN, WHOLE),
     block_strategy="ctid",
     nights=(XMIN, COLUMN),

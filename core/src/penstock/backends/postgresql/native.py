@@ -54,10 +54,16 @@ def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
     return module.Pump(libpq, pointer(source), pointer(target), unanswered)
 
 
-def lines(source: Connection, unanswered: bool) -> Any:
-    """Return a reader of a running COPY in text format; see `api.worker.LINES`."""
+def lines(source: Connection, unanswered: bool, *, verbatim: bool) -> Any:
+    """Return a reader of a running COPY in text format or CSV.
+
+    Args:
+        source: the source's session.
+        unanswered: see `pump`.
+        verbatim: whether lines stay as they are; otherwise they become `api.worker.LINES`.
+    """
     module, libpq = _loaded()
-    return module.Lines(libpq, pointer(source), unanswered)
+    return module.Lines(libpq, pointer(source), unanswered, verbatim)
 
 
 def decoder(

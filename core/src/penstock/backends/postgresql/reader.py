@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from penstock.backends.api.worker import ARROW, LINES, SHARED_FORMATS, Block, Wait
+from penstock.backends.api.worker import ARROW, LINES, ROWS, SHARED_FORMATS, Block, Wait
 from penstock.backends.postgresql.catalog.columns import planned_columns, read_columns
 from penstock.backends.postgresql.catalog.queries import described_columns, described_query
 from penstock.backends.postgresql.compare.conditions import select, tables_of
@@ -47,6 +47,7 @@ from penstock.spec.worker_spec import WorkerSpec
 
 if TYPE_CHECKING:
     from penstock.backends.api.worker import Pump
+    from penstock.backends.postgresql.arrow.csv_rows import CsvRows
     from penstock.backends.postgresql.arrow.decoder import Decoder
     from penstock.backends.postgresql.arrow.lines import Lines
     from penstock.backends.postgresql.arrow.wire import Wire
@@ -92,6 +93,8 @@ class PostgresReader:
             connection = self._ready_connection(partition)
             if self._spec.format in SHARED_FORMATS:
                 self._columns = self._columns or self._read_columns(connection)
+        if self._spec.format == ROWS:
+            return self._gather_rows(connection, partition, wait)
         if self._spec.format in SHARED_FORMATS and available():
             if self._spec.format == ARROW:
                 return self._decode_batches(connection, partition, wait)
@@ -151,14 +154,29 @@ class PostgresReader:
     ) -> Iterator[tuple[Block, int, int]]:
         """Yield blocks of lines, gathered outside the interpreter."""
         unanswered = self._start(connection, partition, wait, self._form(partition), native=True)
-        gathered = lines(connection, unanswered)
-        mover = NativeMover(gathered, (connection,))
-        while not gathered.ended:
-            while wait.turn(mover):
-                pass
-            rows, block = gathered.take()
-            if rows:
-                yield memoryview(block), rows, len(block)
+        gathered = lines(connection, unanswered, verbatim=False)
+        for block, rows in _native_blocks(connection, wait, gathered):
+            yield block, rows, len(block)
+            del block
+        self._finish(connection, wait)
+
+    def _gather_rows(
+        self, connection: Connection, partition: Partition, wait: Wait
+    ) -> Iterator[tuple[Block, int, int]]:
+        """Yield blocks of CSV, gathered outside the interpreter if possible."""
+        # Imported here: see `_decode_batches`.
+        from penstock.backends.postgresql.arrow.csv_rows import CsvRows  # noqa: PLC0415
+
+        form, native = CsvRows(self._columns, self._subject(partition)), available()
+        unanswered = self._start(connection, partition, wait, form, native=native)
+        blocks: Iterator[tuple[bytes | memoryview, int]]
+        if native:
+            gathered = lines(connection, unanswered, verbatim=True)
+            blocks = _native_blocks(connection, wait, gathered)
+        else:
+            blocks = self._blocks(connection, wait, GATHER)
+        for block, rows in blocks:
+            yield form.block(block, rows), rows, len(block)
             del block
         self._finish(connection, wait)
 
@@ -180,7 +198,7 @@ class PostgresReader:
         connection: Connection,
         partition: Partition,
         wait: Wait,
-        form: Decoder | Lines | Wire | None,
+        form: CsvRows | Decoder | Lines | Wire | None,
         *,
         native: bool = False,
     ) -> bool:
@@ -199,7 +217,7 @@ class PostgresReader:
         self._partition = partition
         query = statement("copy_out").format(
             rows=self._rows(partition, form.select_list if form else select_list(self._spec.pairs)),
-            format=copy_format(form.copy_format if form else self._spec.format),
+            format=form.copy_options if form else copy_format(self._spec.format),
         )
         with self._translated():
             unread = send(connection, query, "source", wait)
@@ -392,6 +410,20 @@ class PostgresReader:
             self._locked = set()
             self._secrets_set = set()
             abandon(connection)
+
+
+def _native_blocks(
+    connection: Connection, wait: Wait, gathered: Any
+) -> Iterator[tuple[bytes | memoryview, int]]:
+    """Yield the blocks of a stream that is gathered outside the interpreter; see `native.lines`."""
+    mover = NativeMover(gathered, (connection,))
+    while not gathered.ended:
+        while wait.turn(mover):
+            pass
+        rows, block = gathered.take()
+        if rows:
+            yield memoryview(block), rows
+        del block
 
 
 class _OpenSession(NamedTuple):

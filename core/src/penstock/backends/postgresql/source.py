@@ -20,6 +20,7 @@ from penstock.backends.api.facts import (
     TableStatistics,
 )
 from penstock.backends.api.optional.cursors import CursorRange, CursorState
+from penstock.backends.api.worker import ROWS
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
 from penstock.backends.postgresql.catalog.columns import columns_of
@@ -203,10 +204,14 @@ class PostgresSource:
         return columns
 
     def in_arrow(self, relation: Relation, columns: Sequence[Column]) -> tuple[Column, ...]:
+        from penstock.backends.postgresql.arrow.csv_rows import why_not  # noqa: PLC0415
         from penstock.backends.postgresql.arrow.types import arrow_type_of  # noqa: PLC0415
 
         return tuple(
-            replace(column, traits={**column.traits, "arrow": arrow_type_of(column)})
+            replace(
+                column,
+                traits={**column.traits, "arrow": arrow_type_of(column), ROWS: why_not(column)},
+            )
             for column in columns
         )
 

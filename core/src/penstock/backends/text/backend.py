@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.backends.parquet import location as files
 from penstock.backends.parquet.backend import ParquetBackend
 from penstock.backends.text import location
-from penstock.backends.text.capabilities import JSON_SOURCE, SOURCE, TARGET
+from penstock.backends.text.capabilities import JSON_SOURCE, JSON_TARGET, SOURCE, TARGET
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
@@ -29,9 +29,10 @@ class TextBackend:
     def __init__(self, kind: str, *, remote: bool) -> None:
         self._files = ParquetBackend(remote=remote)
         self.kinds: tuple[str, ...] = (kind, "s3") if remote else (kind,)
-        self.source_capabilities = SOURCE if kind == "csv" else JSON_SOURCE
+        is_csv = kind == "csv"
+        self.source_capabilities = SOURCE if is_csv else JSON_SOURCE
+        self.target_capabilities = TARGET if is_csv else JSON_TARGET
 
-    target_capabilities = TARGET
     located = True
     rewrites = ParquetBackend.rewrites
     snapshot_burden = ParquetBackend.snapshot_burden

@@ -11,7 +11,7 @@ from penstock.backends.api.capabilities import (
     SourceCapabilities,
     TargetCapabilities,
 )
-from penstock.backends.api.worker import ARROW, CSV
+from penstock.backends.api.worker import ARROW, CSV, ROWS
 from penstock.spec.modes import Entry, modes_with
 from penstock.spec.strategies import AUTO, FILES, HASH, NTILE, RANGE, TIME, VALUES, WHOLE
 
@@ -31,7 +31,7 @@ JSON_SOURCE = replace(SOURCE, formats=(ARROW,))
 
 TARGET = TargetCapabilities(
     system=SYSTEM,
-    formats=(ARROW,),
+    formats=(ROWS, ARROW),
     modes=LOADED,
     creating_modes=LOADED,
     options={"types": LOADED, "partition_by": LOADED, "file_size": LOADED},
@@ -41,3 +41,4 @@ TARGET = TargetCapabilities(
     control_ddl=False,
     identifies_loaded_rows=True,
 )
+JSON_TARGET = replace(TARGET, formats=(ARROW,))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.backends.api.facts import Checksum, Fit, LoadRequest
+from penstock.backends.api.worker import ROWS
 from penstock.backends.parquet.control import folder_control
 from penstock.backends.parquet.load.fence import replaces_files
 from penstock.backends.parquet.target import ParquetTarget
@@ -18,7 +19,7 @@ from penstock.backends.text.files.comparison import TextComparing
 from penstock.backends.text.files.values import FOLDER, JSON
 from penstock.backends.text.load.steps import WHOLE, TextSteps, with_whole_file
 from penstock.backends.text.load.storage import TextStorage, open_text_storage
-from penstock.backends.text.load.texts import is_nested
+from penstock.backends.text.load.texts import is_nested, stored_as
 from penstock.backends.text.location import identity, parse
 from penstock.errors import PlanningError
 from penstock.model.extents import Extent
@@ -30,6 +31,8 @@ from penstock.model.tables import Column, ColumnPair, TableRef
 # Type names of JSON columns, in any system.
 _JSON_TYPES = ("json", "jsonb")
 _AS_JSON = "json"
+# The trait of a column with the names of all columns of the files.
+_ALL = "all"
 
 
 class TextTarget(ParquetTarget):
@@ -62,7 +65,7 @@ class TextTarget(ParquetTarget):
         types: Mapping[str, str],
     ) -> tuple[Column, ...]:
         defined = super().defined_columns(table, definition, columns, types)
-        return tuple(
+        return self._described(
             replace(mine, type=_AS_JSON)
             if theirs.type.lower() in _JSON_TYPES and theirs.name not in types
             else mine
@@ -71,19 +74,32 @@ class TextTarget(ParquetTarget):
 
     def columns(self, table: TableRef) -> tuple[Column, ...]:
         schema = schema_from_text(self._manifest().schema)
-        return tuple(
+        return self._described(
             replace(column, type=_AS_JSON) if schema.field(column.name).metadata == JSON else column
             for column in super().columns(table)
         )
 
+    def _described(self, columns: Iterable[Column]) -> tuple[Column, ...]:
+        """Return all columns, each with facts that decide whether rows of CSV can be stored."""
+        columns = tuple(columns)
+        names = [column.name for column in columns]
+        delimiter = self._text.options.delimiter
+        why = "" if delimiter == "," else f"values are separated by {delimiter!r}"
+        return tuple(
+            replace(column, traits={**column.traits, _ALL: names, ROWS: why}) for column in columns
+        )
+
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
-        return [
+        names = [column.name for column in target]
+        fits = []
+        for mine, theirs, fit in zip(source, target, super().fit(source, target), strict=True):
             # JSON may be formatted differently when it is read back.
-            replace(fit, canonical="")
-            if theirs.type == _AS_JSON or is_nested(arrow_type(theirs))
-            else fit
-            for fit, theirs in zip(super().fit(source, target), target, strict=True)
-        ]
+            canonical = "" if _is_json(theirs) else fit.canonical
+            # Rows have all columns of the files, in their order.
+            stored = names == theirs.traits.get(_ALL) and _is_stored_alike(mine, theirs)
+            formats = (ROWS, *fit.formats) if stored and not fit.reason else fit.formats
+            fits.append(replace(fit, canonical=canonical, formats=formats))
+        return fits
 
     # Plans
 
@@ -196,3 +212,15 @@ class TextTarget(ParquetTarget):
             loaded_by=loaded_by,
             not_loaded_by=not_loaded_by,
         )
+
+
+def _is_json(column: Column) -> bool:
+    return column.type == _AS_JSON or is_nested(arrow_type(column))
+
+
+def _is_stored_alike(source: Column, target: Column) -> bool:
+    """Whether the source's CSV has a column's values as the files do."""
+    if source.traits.get(ROWS) != "" or target.traits.get(ROWS) != "":
+        return False
+    same_type = bool(stored_as(arrow_type(source)) == arrow_type(target))
+    return same_type and (target.nullable or not source.nullable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Set
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +25,13 @@ class RowsWriter(Protocol):
     def write_table(self, table: pa.Table, row_group_size: int) -> None: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class ContentWriter(Protocol):
+    """A `RowsWriter` that also takes rows in the file's own form."""
+
+    def write(self, content: bytes | memoryview) -> None: ...
 
 
 class FileFormat(Protocol):

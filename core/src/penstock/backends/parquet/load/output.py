@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.backends.api.execution.roll_forward import Piece
 from penstock.backends.api.worker import Wait
-from penstock.backends.parquet.load.file_format import FileFormat, RowsWriter
+from penstock.backends.parquet.load.file_format import ContentWriter, FileFormat, RowsWriter
 from penstock.backends.parquet.load.large_values import check_memory
 from penstock.backends.parquet.load.names import NULL_FOLDER, data_name, folder_of
 from penstock.backends.parquet.load.steps import stored_schema
@@ -111,6 +111,14 @@ class Output:
             for group in self._waiting.full():
                 self._write_group("", group, wait)
 
+    def write_content(self, content: bytes | memoryview, rows: int, wait: Wait) -> None:
+        """Write rows that are in the form of the files already, not sorted into folders."""
+        writer = self._writer("", wait)
+        assert isinstance(writer, ContentWriter)
+        writer.write(content)
+        self.rows += rows
+        self._written("", rows, wait)
+
     def end(self, wait: Wait) -> None:
         """End all files; their parts may still be being sent."""
         if self._partition_by:
@@ -172,14 +180,22 @@ class Output:
         return folder_of(self._partition_by, values)
 
     def _write_group(self, folder: str, group: pa.Table, wait: Wait) -> None:
+        writer = self._writer(folder, wait)
+        writer.write_table(group, row_group_size=group.num_rows)
+        self._written(folder, group.num_rows, wait)
+
+    def _writer(self, folder: str, wait: Wait) -> RowsWriter:
         file = self._open.get(folder)
         if file is not None and file.large != self._large:
             self._end_file(folder, wait)
             file = None
         file = file or self._begin_file(folder)
         assert file.writer is not None
-        file.writer.write_table(group, row_group_size=group.num_rows)
-        file.rows += group.num_rows
+        return file.writer
+
+    def _written(self, folder: str, rows: int, wait: Wait) -> None:
+        file = self._open[folder]
+        file.rows += rows
         file.sink.drain(wait, crowded=len(self._open) > MOST_IN_MEMORY)
         if file.sink.size >= self._file_size:
             self._end_file(folder, wait)

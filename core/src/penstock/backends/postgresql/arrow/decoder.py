@@ -15,7 +15,7 @@ from psycopg import sql
 
 from penstock.backends.postgresql.arrow import parsing as arrow_parsing
 from penstock.backends.postgresql.arrow.types import arrow_type_of
-from penstock.backends.postgresql.session.statements import CSV
+from penstock.backends.postgresql.session.statements import CSV, copy_format
 from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.shared.values.hex_values import from_hex, uuids
 from penstock.backends.shared.values.text_values import Refused
@@ -33,7 +33,7 @@ class Decoder:
         subject: the table or query being read, for error messages.
     """
 
-    copy_format = CSV
+    copy_options = copy_format(CSV)
     block_bytes = 1 << 20
     """Bytes of CSV per record batch."""
 

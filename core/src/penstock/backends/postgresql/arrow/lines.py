@@ -10,6 +10,7 @@ from psycopg import sql
 
 from penstock.backends.api.worker import LINES
 from penstock.backends.postgresql.arrow.types import arrow_type_of
+from penstock.backends.postgresql.session.statements import copy_format
 from penstock.model.tables import Column
 
 # COPY also escapes two more characters by a letter: form feed and vertical tab.
@@ -26,7 +27,7 @@ class Lines:
         columns: the source columns to read, with this server's traits.
     """
 
-    copy_format = LINES
+    copy_options = copy_format(LINES)
     block_bytes = 1 << 17
     """Bytes per block. Larger gains nothing."""
 

@@ -15,7 +15,7 @@ from penstock.backends.postgresql.arrow.types import arrow_type_of
 from penstock.backends.postgresql.catalog.columns import data_type
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.native import decoder
-from penstock.backends.postgresql.session.statements import BINARY
+from penstock.backends.postgresql.session.statements import BINARY, copy_format
 from penstock.backends.shared.values.text_values import Refused
 from penstock.errors import Diagnosis, PenstockError, PermanentError
 from penstock.model.tables import Column, ColumnPair
@@ -65,7 +65,7 @@ class Wire:
         subject: the table or query being read, for error messages.
     """
 
-    copy_format = BINARY
+    copy_options = copy_format(BINARY)
 
     def __init__(
         self, columns: Sequence[Column], pairs: Sequence[ColumnPair], subject: str

@@ -83,7 +83,7 @@ class TextWriter:
             pa.CompressedOutputStream(into, options.compression) if options.compression else into
         )
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes | memoryview) -> None:
         if content:
             self._stream.write(content)
 
