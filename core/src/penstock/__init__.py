@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from penstock.show.run_report import run_report_text
     from penstock.show.text import not_copied_lines
     from penstock.spec.batch_spec import BatchSpec
-    from penstock.spec.copy_spec import CopySpec
+    from penstock.spec.copy_spec import CopySpec, value_mistakes
     from penstock.spec.modes import MODES, Ending, Entry, mode_of
     from penstock.spec.strategies import STRATEGIES
     from penstock.spec.terms import as_arguments
@@ -225,6 +225,7 @@ __all__ = [
     "to_json",
     "tune",
     "url_of_connection",
+    "value_mistakes",
     "verify",
     "watch_claims",
     "watermark_history",
@@ -326,7 +327,7 @@ _HOMES = {
     "show.text": ("not_copied_lines",),
     "spec.terms": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
-    "spec.copy_spec": ("CopySpec",),
+    "spec.copy_spec": ("CopySpec", "value_mistakes"),
     "spec.modes": ("MODES", "Ending", "Entry", "mode_of"),
     "spec.strategies": ("STRATEGIES",),
     "tuning.measurements": ("Tuning",),

@@ -33,6 +33,7 @@ from penstock import (
     run_report_text,
 )
 from penstock_airflow.arguments.endpoint import Endpoint
+from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.links.run import REPORT_KEY
 from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import overtaken_status
@@ -98,6 +99,7 @@ class TargetOperator(BaseOperator):
         control_schema: str = "penstock",
         **kwargs: Any,
     ) -> None:
+        check_arguments(kwargs, known=parameters_of(type(self)))
         super().__init__(**kwargs)
         self.target_conn_id = target_conn_id
         self.target = target
