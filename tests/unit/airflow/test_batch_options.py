@@ -25,7 +25,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "a.orders: mode: expected one of append, truncate",
     ),
     ({"tables": [{**ORDERS, "strategy": "time"}]}, 'a.orders: strategy="time": expected key'),
-    ({"tables": [{**ORDERS, "mod": "swap"}]}, "a.orders: unknown argument 'mod'; did you mean 'mode'?"),
+    (
+        {"tables": [{**ORDERS, "mod": "swap"}]},
+        "a.orders: unknown argument 'mod'; did you mean 'mode'?",
+    ),
     ({"tables": [ORDERS, ORDERS]}, "two tables would be copied to a.orders"),
     ({"tables": [{**ORDERS, "degree": 4}]}, "a.orders: degree applies to the whole batch"),
     ({"tables": ["a.*"], "on_table_error": "cry"}, "on_table_error: expected one of continue"),

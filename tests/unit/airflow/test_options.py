@@ -263,7 +263,10 @@ def test_partitions_per_task_is_an_integer(value: Any) -> None:
         ({"attempts": 0}, "^a.b, group a_b: attempts: expected at least 1, found 0"),
         ({"snapshot_holder": "nobody"}, "snapshot_holder: expected one of triggerer, worker"),
         ({"mode": "replace"}, '^a.b, group a_b: mode="replace": expected key'),
-        ({"partitions_per_task": 0}, "^a.b, group a_b: partitions_per_task: expected a whole number"),
+        (
+            {"partitions_per_task": 0},
+            "^a.b, group a_b: partitions_per_task: expected a whole number",
+        ),
     ],
 )
 def test_a_group_rejects_the_same_options_as_its_operators(

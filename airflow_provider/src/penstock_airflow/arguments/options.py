@@ -73,7 +73,9 @@ def table_in_errors(options: Mapping[str, Any], group: str = "") -> Iterator[Non
         # Not if the name itself is wrong.
         named = isinstance(table, str) and not message.startswith(("table:", "target_table:"))
         places = [str(table)] * named + [f"group {group}"] * bool(group)
-        raise type(error)(": ".join([", ".join(places), message] if places else [message])) from None
+        raise type(error)(
+            ": ".join([", ".join(places), message] if places else [message])
+        ) from None
 
 
 def check_options(options: Mapping[str, Any], source: Endpoint, target: Endpoint) -> None:

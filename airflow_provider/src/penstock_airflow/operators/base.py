@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -111,6 +111,17 @@ class TargetOperator(BaseOperator):
     def _target(self) -> Endpoint:
         return Endpoint.of("target", self)
 
+    def _target_url(self) -> str:
+        """Return the target's URL, with its secrets.
+
+        Raises:
+            AirflowFailException: Penstock cannot use the connection.
+        """
+        try:
+            return self._target.connect()
+        except PenstockError as error:
+            raise airflow_exception(error) from None
+
 
 class PenstockOperator(TargetOperator):
     """The base of operators that read a source as well.
@@ -149,12 +160,10 @@ class PenstockOperator(TargetOperator):
             AirflowFailException: Penstock cannot use a connection.
         """
         try:
-            return {
-                "source": self._source.connect(),
-                "target": self._target.connect(),
-            }
+            source = self._source.connect()
         except PenstockError as error:
             raise airflow_exception(error) from None
+        return {"source": source, "target": self._target_url()}
 
     def _run_copy(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
         """Run a copy to its end, log its important events, and return the last one.
@@ -185,7 +194,7 @@ class PenstockOperator(TargetOperator):
         try:
             self._check_not_killed()
             with closing(events):
-                for event in narrate(events, self._log_line, only, warn=self._log_warning):
+                for event in self._narrate(events, only):
                     if isinstance(event, kind):
                         self._last_event = finished = event
         except Interrupted:
@@ -214,11 +223,18 @@ class PenstockOperator(TargetOperator):
         self._check_not_killed()
         return overtaken_status(run_id, target=target, control_schema=self.control_schema)
 
+    def _narrate(self, events: Iterable[Event], only: int = 0) -> Iterator[Event]:
+        """Log events at the levels that they deserve, and pass them on."""
+        return narrate(events, self._log_line, only, warn=self._log_warning, fail=self._log_failure)
+
     def _log_line(self, line: str) -> None:
         self.log.info("%s", as_arguments(line))
 
     def _log_warning(self, line: str) -> None:
         self.log.warning("%s", as_arguments(line))
+
+    def _log_failure(self, line: str) -> None:
+        self.log.error("%s", as_arguments(line))
 
     def _log_run_report(self, run_id: str, target: str) -> None:
         """Log the run's report from the target, which covers the work of all tasks.

@@ -143,7 +143,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
     def _conclude(
         self, context: Any, finished: Finished, results: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        target = self._target.connect()
+        target = self._target_url()
         status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
         summary = summary_of(status)
         report = combined_report([*executions(results), finished], summary["seconds"], self.degree)

@@ -192,9 +192,7 @@ def value_mistakes(options: Mapping[str, Any]) -> list[str]:
     Args:
         options: known options by name. Whether they fit together is for `CopySpec` to say.
     """
-    return [
-        mistake for name, value in options.items() if (mistake := _value_mistake(name, value))
-    ]
+    return [mistake for name, value in options.items() if (mistake := _value_mistake(name, value))]
 
 
 def _value_mistake(name: str, value: Any) -> str:

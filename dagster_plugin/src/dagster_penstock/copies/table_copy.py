@@ -228,6 +228,7 @@ class Copy(ABC):
                     lambda line: log.info(f"{name}: {in_dagster(line)}"),
                     commits=not self.keys,
                     warn=lambda line: log.warning(f"{name}: {in_dagster(line)}"),
+                    fail=lambda line: log.error(f"{name}: {in_dagster(line)}"),
                 )
         except PenstockError:
             if not self.only_differs(self.status(request.run_id)):
