@@ -81,7 +81,13 @@ if TYPE_CHECKING:
     from penstock.run.batch import copy_all, copy_tables, resume_all
     from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
     from penstock.run.claimed_tables import watch_claims
-    from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
+    from penstock.run.connections import (
+        check_request,
+        check_source,
+        holds_secret,
+        place_of,
+        with_parameters,
+    )
     from penstock.run.giving_up import forget_lost, give_up
     from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.repair import Repair, plan_repair, repair_run
@@ -183,6 +189,7 @@ __all__ = [
     "batch_of_file",
     "batch_runs",
     "check_request",
+    "check_source",
     "combined_report",
     "committed_in_series",
     "connection_types",
@@ -309,6 +316,7 @@ _HOMES = {
     "model.nights": ("NightStatus", "Watermark"),
     "run.connections": (
         "check_request",
+        "check_source",
         "holds_secret",
         "place_of",
         "with_parameters",
