@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         failure_text,
         narrate,
         report_text,
+        whole_report_text,
     )
     from penstock.show.markdown_report import execution_markdown, run_report_markdown
     from penstock.show.run_report import run_report_text
@@ -235,6 +236,7 @@ __all__ = [
     "value_mistakes",
     "verify",
     "watch_claims",
+    "whole_report_text",
     "watermark_history",
     "watermarks",
     "with_parameters",
@@ -330,6 +332,7 @@ _HOMES = {
         "failure_text",
         "narrate",
         "report_text",
+        "whole_report_text",
         "combined_report",
     ),
     "show.text": ("not_copied_lines",),

@@ -29,8 +29,9 @@ from penstock import (
     as_arguments,
     failure_text,
     narrate,
+    report_text,
     run_report_html,
-    run_report_text,
+    whole_report_text,
 )
 from penstock_airflow.arguments.endpoint import Endpoint
 from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
@@ -39,6 +40,7 @@ from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import overtaken_status
 
 LastEvent = TypeVar("LastEvent", Finished, BatchFinished)
+_CHARTS = "penstock report {} --target URL --html FILE"
 NEW_RUN = "clear {} with its downstream tasks; it plans anew"
 AWAIT_SNAPSHOT = 180.0
 """Seconds to wait for a snapshot: a restarted triggerer needs a minute to run its triggers."""
@@ -71,6 +73,12 @@ def _names_change(finished: Finished | BatchFinished | None) -> bool:
     """Whether a copy has failed because others have changed the target's table."""
     error = finished.error if isinstance(finished, Finished) else None
     return error is not None and error.get("error") == TargetChanged.__name__
+
+
+def _in_arguments(page: str) -> str:
+    """Return a page that names options as arguments, but leaves its style sheet alone."""
+    head, end, body = page.partition("</style>")
+    return head + end + as_arguments(body)
 
 
 class TargetOperator(BaseOperator):
@@ -236,25 +244,30 @@ class PenstockOperator(TargetOperator):
     def _log_failure(self, line: str) -> None:
         self.log.error("%s", as_arguments(line))
 
-    def _log_run_report(self, run_id: str, target: str) -> None:
-        """Log the run's report from the target, which covers the work of all tasks.
+    def _log_report(self, finished: Finished | BatchFinished, target: str) -> None:
+        """Log the report of a run or batch from the target, which covers the work of all tasks.
 
-        The copy is done, so the task does not fail if the report cannot be read.
+        The copy is done, so the task does not fail if the report cannot be read: then that of this
+        execution is logged.
         """
+        run_id = finished.run_id
         try:
             report = penstock.report(run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
-            self._log_warning(f"cannot report where the run's time went: {error.message}")
+            self._log_warning(f"cannot read the whole report: {error.message}")
+            self.log.info("the task's report\n%s", as_arguments(report_text(finished, "")))
             return
+        charts = "button Run report" if AIRFLOW_V_3_0_PLUS else _CHARTS.format(run_id)
         self.log.info(
-            "where the run's time went (with charts: penstock report %s --target URL --html FILE)"
-            "\n%s",
-            run_id,
-            as_arguments(run_report_text(report)),
+            "the report, with charts: %s\n%s",
+            charts,
+            as_arguments(whole_report_text(report, finished)),
         )
         if AIRFLOW_V_3_0_PLUS:
             # The links open a page that shows this XCom.
-            get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(report))
+            get_current_context()["ti"].xcom_push(
+                key=REPORT_KEY, value=_in_arguments(run_report_html(report))
+            )
 
     def _check_not_killed(self) -> None:
         """Check that the task was not killed.

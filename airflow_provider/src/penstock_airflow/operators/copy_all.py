@@ -15,9 +15,7 @@ from penstock import (
     BatchSpec,
     PenstockError,
     RunStatus,
-    as_arguments,
     batch_of_file,
-    report_text,
 )
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.batch import (
@@ -300,10 +298,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
             # By clearing the task, the user asks for the rest as it is now.
             batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
         finished = self._run_events(penstock.copy_all(batch, renew=cleared), BatchFinished)
-        self.log.info(
-            "the batch's report\n%s", as_arguments(report_text(finished, "clear this task"))
-        )
-        self._log_run_report(finished.run_id, urls["target"])
+        self._log_report(finished, urls["target"])
         return self._conclude(context, finished, urls["target"])
 
     def _conclude(self, context: Any, finished: BatchFinished, target: str) -> dict[str, Any]:

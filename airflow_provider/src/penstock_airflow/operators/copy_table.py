@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
-from penstock import CopySpec, Ending, Event, PenstockError, as_arguments, report_text
+from penstock import CopySpec, Ending, Event, PenstockError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.default_args import with_partial_defaults
 from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
@@ -246,10 +246,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         is_night = spec.incremental is not None and spec.load_mode.ending is Ending.MERGE
         cleared = bool(clearings(context["ti"])) and not is_night
         finished = self._run_copy(self._events(spec, run_id, urls, cleared=cleared))
-        self.log.info(
-            "the run's report\n%s", as_arguments(report_text(finished, "clear this task"))
-        )
-        self._log_run_report(finished.run_id, urls["target"])
+        self._log_report(finished, urls["target"])
         status = penstock.status(
             finished.run_id, target=urls["target"], control_schema=self.control_schema
         )

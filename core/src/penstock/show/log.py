@@ -23,13 +23,14 @@ from penstock.events import (
     Warned,
 )
 from penstock.figures.execution_end import end_of
+from penstock.figures.run_report import RunReport
 from penstock.model.plans import MOST_NAMED
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.lines import Narrator
 from penstock.show.notes import warning_lines
 from penstock.show.run_report import failure_line, run_report_text
 from penstock.show.tally import Tally
-from penstock.show.text import error_lines, one_line
+from penstock.show.text import error_lines, not_copied_lines, one_line
 
 SLOWEST = 10
 
@@ -188,6 +189,23 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
         updated=total("updated") if changed else None,
         timings=tuple(timings[:SLOWEST]),
     )
+
+
+def whole_report_text(report: RunReport, finished: Finished | BatchFinished) -> str:
+    """Return the report of a run or batch as text, with what only its last execution tells.
+
+    Args:
+        report: the report of all executions, from the target.
+        finished: the last event of the last execution.
+    """
+    end = end_of(finished).end
+    assert end is not None
+    if report.runs:
+        text = run_report_text(report)
+        return "\n".join(
+            [text, *(["", *not_copied_lines(end.not_copied)] if end.not_copied else [])]
+        )
+    return run_report_text(replace(report, end=replace(end, before=0)))
 
 
 def report_text(finished: Finished | BatchFinished, go_on: str) -> str:
