@@ -91,9 +91,13 @@ class Endpoint:
                 f"found {place.scheme}://"
             )
         if self._resolve(holds_secret):
+            keyed = place.scheme == _KEYED_SCHEME
+            kind = "aws" if keyed else f"{place.scheme}, to {place.host}"
+            argument = f"{side}_aws_conn_id" if keyed else f"{side}_conn_id"
+            instead = f"beside {side}" if keyed else f"instead of {side}"
             raise UsageError(
                 f"{side}: expected a URL without secrets, because Airflow shows the arguments of "
-                f"tasks; keep the secret in a connection ({side}_aws_conn_id or {side}_conn_id)"
+                f"tasks: add a connection of type {kind}, and pass its id as {argument} {instead}"
             )
 
     @property
