@@ -343,7 +343,8 @@ class Copy(ABC):
 
     @property
     def _asset_spec(self) -> dg.AssetSpec:
-        return self._context.assets_def.specs_by_key[self.asset]
+        spec: dg.AssetSpec = self._context.assets_def.specs_by_key[self.asset]
+        return spec
 
     @cached_property
     def batch_id(self) -> str:
