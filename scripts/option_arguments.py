@@ -78,7 +78,7 @@ def kind_of(item: Field[Any]) -> str:
     if item.name == "types":
         return "option.ColumnTypes"
     if item.metadata["choices"]:
-        return f"option.{camel(item.name)} | option.Text"
+        return f"option.{camel(item.name)} | option.Returned"
     plain = str(item.type).removesuffix(" | None")
     if plain.startswith("tuple"):
         return "option.Names"

@@ -14,6 +14,7 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2026, 1, 1),
     catchup=False,
+    max_active_runs=1,
     default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
     tags=["penstock"],
 ):

@@ -8,7 +8,7 @@ again.
 In the UI: Materialize, all partitions, then Launch backfill. This starts one run, whose step copies
 four ranges at once. Or from a shell:
 
-    dagster asset materialize -f range_buckets.py --select dw/lineitem --partition-range 000...007
+    dg launch -f range_buckets.py --assets dw/lineitem --partition-range 000...007
 
 If some ranges fail, re-executing the run "from failure" copies only those; so does a backfill of
 failed and missing partitions.

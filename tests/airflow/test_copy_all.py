@@ -96,8 +96,8 @@ def test_the_log_shows_progress_and_the_outcome(shop: Shop, run: DagRunResult) -
     assert "1 of 5 tables are not done: public.orders" in log
     assert "public.orders, partition p" in log
     assert "committed: public.nation p" in log
-    assert "the batch's report" in log
-    assert "where the run's time went" in log
+    assert "the report, with charts" in log
+    assert "the batch's report" not in log
     assert "--" not in "".join(line for line in log.splitlines() if "error" in line.lower())
 
 

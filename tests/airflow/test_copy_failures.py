@@ -36,6 +36,11 @@ with DAG("refused", schedule=None, start_date=START, default_args={**AT_ONCE, "r
 
     orders >> reports()
 
+with DAG("levels", schedule=None, start_date=START):
+    CopyTableOperator(
+        task_id="orders", **ORDERS, mode="truncate", partitions=4, degree=1, on_error="continue"
+    )
+
 with DAG("failures", schedule=None, start_date=START, default_args={**AT_ONCE, "retries": 3}):
     copy_table(group_id="no_table", **ENDS, table="public.nowhere")
     copy_table(group_id="no_connection", source_conn_id="pg_none", **ODD)
@@ -58,9 +63,9 @@ WRONG = {
     ),
     "degree": (
         "degree=0",
-        "public.orders: degree: expected the number of mapped tasks that run at once",
+        "public.orders, group public_orders: degree: expected the number of mapped tasks",
     ),
-    "unknown": ("depth=3", "{'depth': 3}"),
+    "unknown": ("depth=3", "public.orders, group public_orders: unknown argument 'depth'"),
     "snapshot_holder": (
         'snapshot_holder="nobody"',
         "snapshot_holder: expected one of triggerer, worker; found 'nobody'",
@@ -108,6 +113,18 @@ def run(shop: Shop, file: Path) -> DagRunResult:
         ),
     }
     return shop.run(file, "failures")
+
+
+def test_a_failed_partition_is_logged_as_an_error_while_the_others_go_on(
+    shop: Shop, file: Path
+) -> None:
+    log = shop.run(file, "levels").task("orders").log
+    lines = log.splitlines()
+    (failed,) = [index for index, line in enumerate(lines) if "failed: p0001 (" in line]
+    committed = [index for index, line in enumerate(lines) if "committed: p" in line]
+    assert "error" in lines[failed].lower().split("failed:")[0]
+    assert len(committed) == 3
+    assert failed < committed[-1]
 
 
 def occurrences(run: DagRunResult, task_id: str, message: str) -> int:
@@ -167,8 +184,8 @@ def test_an_impossible_copy_is_reported_once(run: DagRunResult, task_id: str, me
 def test_a_missing_connection_is_named(run: DagRunResult) -> None:
     task = run.task("no_connection.prepare")
     assert task.state == "failed"
-    # Airflow's own error, which it retries, because the connection may be added.
-    assert occurrences(run, "no_connection.prepare", "pg_none") == task.try_number == 4, task.log
+    message = "source_conn_id: Airflow has no connection 'pg_none'"
+    assert occurrences(run, "no_connection.prepare", message) == task.try_number == 1, task.log
 
 
 def test_no_task_runs_after_a_failed_plan(run: DagRunResult) -> None:

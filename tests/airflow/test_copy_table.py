@@ -130,7 +130,7 @@ def test_verify_reports_the_figures_of_the_run(shop: Shop, run: DagRunResult) ->
 
 def test_the_report_covers_the_time_of_all_tasks(run: DagRunResult) -> None:
     """The figures are in the target, whichever process copied; a retried task counts twice."""
-    _, found, report = run.task("once.verify").log.partition("where the run's time went")
+    _, found, report = run.task("once.verify").log.partition("the report, with charts")
     assert found
     assert "waiting for target" in report
     executions = report.partition("executions\n")[2].splitlines()

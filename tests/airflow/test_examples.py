@@ -72,6 +72,16 @@ def test_nightly_replace_by_date(shop: Shop) -> None:
         assert content(shop.target, "orders", f"NOT ({day} OR {other})")[0] == 0
 
 
+def test_the_first_example_of_the_page_runs_as_it_stands(shop: Shop) -> None:
+    page = (EXAMPLES.parents[1] / "docs/airflow.md").read_text()
+    first = page.partition("```python\n")[2].partition("```")[0]
+    file = shop.dags / "first_copy.py"
+    file.write_text(first)
+    run = shop.run(file, "first_copy").succeeded()
+    assert len(run.mapped("orders.copy")) == 4
+    shop.assert_same("orders")
+
+
 def test_backfill(shop: Shop) -> None:
     month = "o_orderdate >= '1995-03-01' AND o_orderdate < '1995-04-01'"
     run = shop.run(

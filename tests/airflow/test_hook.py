@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock_testkit.airflow.environment import environment
@@ -48,7 +50,22 @@ def test_the_connections_page_tests_a_connection(
         "extra": {"type": "postgres"},
     }
     away = {**shop, "port": 1, "password": SECRET}
-    connections = {"shop": shop, "away": away, "untyped": {**shop, "extra": {}}}
+    role = f"reader_of_{version}"
+    with psycopg.connect(source_url, autocommit=True) as connection:
+        # Of another copy into this database; the role may not read it.
+        connection.execute("CREATE SCHEMA IF NOT EXISTS penstock")
+        connection.execute("CREATE TABLE IF NOT EXISTS penstock.run (run_id text)")
+        connection.execute(f"DROP ROLE IF EXISTS {role}".encode())
+        create = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}")
+        connection.execute(create.format(sql.Identifier(role), SECRET))
+    reader = {**shop, "login": role, "password": SECRET}
+    connections = {
+        "shop": shop,
+        "away": away,
+        "untyped": {**shop, "extra": {}},
+        "reader": reader,
+        "writer": {**reader, "extra": {"type": "postgres", "as_target": True}},
+    }
     done = subprocess.run(
         [python, "-W", "ignore", "-c", SCRIPT, json.dumps(connections)],
         cwd=tmp_path,
@@ -62,7 +79,12 @@ def test_the_connections_page_tests_a_connection(
     answers, url = json.loads(done.stdout.splitlines()[-1])
     worked, message = answers["shop"]
     assert worked, message
-    assert message == f"connected to postgres://{server['host']}:{server['port']}"
+    place = f"postgres://{server['host']}:{server['port']}"
+    assert message == f"connected to {place}, as to a source"
+    assert answers["reader"] == [True, f"connected to {place}, as to a source"]
+    worked, message = answers["writer"]
+    assert not worked
+    assert "penstock" in message
     assert conninfo_to_dict(url) == {**server, "port": str(server["port"])}
     worked, message = answers["away"]
     assert not worked
@@ -79,7 +101,8 @@ import json
 from airflow.providers_manager import ProvidersManager
 
 field = ProvidersManager().connection_form_widgets["extra__penstock__type"]
-print("\\n" + json.dumps(field.field["schema"]))
+behaviour = ProvidersManager().field_behaviours["penstock"]
+print("\\n" + json.dumps([field.field["schema"], behaviour]))
 """
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
@@ -90,5 +113,12 @@ print("\\n" + json.dumps(field.field["schema"]))
         text=True,
         check=True,
     )
-    schema: Any = json.loads(done.stdout.splitlines()[-1])
-    assert schema == {"type": "string", "title": "Database type"}
+    schema: Any
+    behaviour: Any
+    schema, behaviour = json.loads(done.stdout.splitlines()[-1])
+    assert schema["title"] == "Database type"
+    # Nothing is in error before anything was typed.
+    assert schema["type"] == ["string", "null"]
+    assert {"clickhouse", "mysql", "postgres", "snowflake", None} <= {*schema["enum"]}
+    assert behaviour["relabeling"] == {"schema": "Database", "login": "User"}
+    assert behaviour["placeholders"]["extra"] == '{"sslmode": "require"}'

@@ -104,6 +104,20 @@ def test_a_mistake_is_reported_with_its_line(run_dg: Dg, project: Path) -> None:
     assert "not specified in the component file: PG_SRC" in checked.stdout
 
 
+def test_a_password_is_refused_and_not_shown(run_dg: Dg, project: Path) -> None:
+    path = project / "src/warehouse/defs/copies/defs.yaml"
+    text = path.read_text()
+    path.write_text(
+        text.replace('source: "{{ env.PG_SRC }}"', "source: postgresql://me:pa55word@h/shop", 1)
+    )
+    assert "pa55word" in path.read_text()
+    checked = run_dg("check", "defs")
+    output = checked.stdout + checked.stderr
+    assert checked.returncode == 1
+    assert "copies[0]: table public.orders: source: expected a URL without a password" in output
+    assert "pa55word" not in output
+
+
 @pytest.fixture
 def defs(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.Definitions]:
     monkeypatch.syspath_prepend(project / "src")

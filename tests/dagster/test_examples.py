@@ -159,7 +159,7 @@ def test_range_buckets(
 ) -> None:
     """The command in the example's docstring works."""
     file = EXAMPLES / "range_buckets.py"
-    (command,) = re.findall(r"^    (dagster .+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    (command,) = re.findall(r"^    (dg launch .+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
     program, *arguments = shlex.split(command)
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     ran = subprocess.run(

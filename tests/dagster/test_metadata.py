@@ -48,6 +48,16 @@ def test_every_metadata_entry(warehouse: Warehouse, target_url: str, *, partitio
         assert rate == pytest.approx(amount / max(took, 0.001), rel=0.1)
     url = urlsplit(target_url)
     schema = metadata.pop("dagster/column_schema")
+    lineage = metadata.pop("dagster/column_lineage").deps_by_column
+    source = dg.AssetKey(["pg_src", "public", "t"])
+    assert {
+        name: [(each.asset_key, each.column_name) for each in deps]
+        for name, deps in lineage.items()
+    } == {
+        "number": [(source, "id")],
+        "at": [(source, "day")],
+        "place": [(source, "region")],
+    }
     assert metadata == {
         **(
             {"dagster/partition_row_count": 100, "penstock/bounds": "day [2024-01-03, 2024-01-04)"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,10 @@ def test_a_failed_table_does_not_stop_the_others(warehouse: Warehouse) -> None:
     assert "dw/u: partition 2024-01-02" in run.failure.description
     assert "dw/other: " in run.failure.description
     assert {each.asset_key for each in run.evaluations} == {dg.AssetKey(["dw", "t"]), V}
+    first, second, *details = run.at_level(logging.ERROR)
+    assert first.startswith("public.t cannot be copied: public.t does not fit into dw.other")
+    assert second == "failed: public.t 2024-01-02 (day [2024-01-02, 2024-01-03)), attempt 1"
+    assert 'violates check constraint "no"' in details[0]
     # A single table, together with its check.
     warehouse.target.execute("ALTER TABLE dw.u DROP CONSTRAINT no")
     alone = warehouse.run(orders, keys=keys, selection=dg.AssetSelection.assets(U))
@@ -90,6 +95,8 @@ def test_whole_tables_are_one_batch_with_one_snapshot(warehouse: Warehouse) -> N
     moments = {read for (read,) in warehouse.target.execute(READ_AT).fetchall()}
     assert len(moments) == 1
     assert "8 of 9 done" in run.log
+    (error,) = run.at_level(logging.ERROR)
+    assert error.startswith("    public.no: source: table public.no does not exist")
     # The run ids show that the tables belong to one batch.
     (batch_id,) = set(re.findall(r"batch (dagster-[0-9a-f]{16})\b", run.log))
     found = warehouse.target.execute("SELECT run_id FROM penstock.run").fetchall()

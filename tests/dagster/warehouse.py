@@ -82,10 +82,14 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
+        return self.at_level(logging.WARNING)
+
+    def at_level(self, level: int) -> list[str]:
+        """Return the log lines of a level, without those of Dagster's own events."""
         return [
             record.user_message
             for record in self.instance.all_logs(self.run_id)
-            if record.level == logging.WARNING
+            if record.level == level and record.dagster_event is None
         ]
 
 

@@ -509,6 +509,7 @@ def test_live_names_partitions_that_failed_until_they_are_tried_again() -> None:
     for index in range(12):
         display.show(opened(f"p{index}"))
         display.show(failed(f"p{index}", LOST if index == 3 else REFUSED))
+    display.show(Retrying(run_id=RUN, partition_id="p3", attempt=2, delay=1.0))
     names = "p0, p1, p2, p4, p5, p6, p7, p8, p9, p10"
     assert rendered(display)[3] == f"failed: 11 partitions: {names}, ..."
     for index in range(1, 12):

@@ -171,7 +171,14 @@ def known_options() -> set[str]:
 
 
 # Options of `airflow backfill create`.
-OF_AIRFLOW = {"--dag-id", "--from-date", "--max-active-runs", "--reprocess-behavior", "--to-date"}
+OF_AIRFLOW = {
+    "--conn-uri",
+    "--dag-id",
+    "--from-date",
+    "--max-active-runs",
+    "--reprocess-behavior",
+    "--to-date",
+}
 # Options of `dg launch`.
 OF_DAGSTER = {"--assets", "--partition-range"}
 # Options of `pg_dump`, `chromium`, benchmarks/run.py, `pgcopydb` and `sling`.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from penstock import combined_report, failure_text, narrate, report_text
 from penstock.events import (
     Committed,
@@ -16,10 +18,14 @@ from penstock.events import (
     PartitionFailure,
     PartitionTiming,
     Planned,
+    Progress,
     Retrying,
     SnapshotChanged,
+    StepChanged,
+    Warned,
 )
 from penstock.model.tables import NotCopied
+from penstock.show import lines as show_lines
 
 RUN = "orders-1"
 MOVED: Mapping[str, Any] = {
@@ -94,6 +100,69 @@ def test_a_retried_failure_is_reported_with_the_retry() -> None:
         "retrying",
         "committed",
     ]
+
+
+def by_level(*events: Event) -> tuple[list[str], list[str]]:
+    """Return the lines of warnings and of failures."""
+    warned: list[str] = []
+    failures: list[str] = []
+    list(narrate(events, lambda _: None, warn=warned.append, fail=failures.append))
+    return warned, failures
+
+
+def test_a_failure_that_is_not_retried_is_logged_as_soon_as_others_go_on() -> None:
+    other = {**of_attempt(1), "partition_id": "p0002"}
+    for error in (BAD, LOST):
+        events = (
+            planned(),
+            Opened(**of_attempt(1), label="blocks [0, 1)"),
+            Opened(**other, label="blocks [1, 2)"),
+            Failed(**of_attempt(1), error=error),
+            Committed(**other, **MOVED),
+        )
+        warned, failures = by_level(*events)
+        assert failures[0] == "failed: p0001 (blocks [0, 1)), attempt 1"
+        assert str(error["message"]) in failures[1]
+        assert not warned
+
+
+def test_a_retried_failure_is_a_warning() -> None:
+    retried = Retrying(run_id=RUN, partition_id="p0001", attempt=2, delay=1.0)
+    warned, failures = by_level(planned(), Failed(**of_attempt(1), error=LOST), retried)
+    assert [line.split(":")[0].strip() for line in warned] == [
+        "failed",
+        "the connection was lost",
+        "retrying",
+    ]
+    assert not failures
+    assert by_level(planned(), Failed(**of_attempt(1), error=BAD), finished()) == ([], [])
+
+
+def test_failed_steps_and_tables_are_logged_as_failures() -> None:
+    step = StepChanged(
+        run_id=RUN, state="failed", step_id="i", step="build i", message="full", seconds=0.0
+    )
+    table = Warned(run_id=RUN, message="b.orders: no such table", error=BAD)
+    harmless = Warned(run_id=RUN, message="rows may be missing")
+    warned, failures = by_level(planned(), step, table, harmless)
+    assert failures == ["failed: build i: full", "b.orders: no such table"]
+    assert warned == ["warning: rows may be missing"]
+
+
+def test_progress_counts_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(show_lines, "_PROGRESS_EVERY", 0.0)
+    other = {**of_attempt(1), "partition_id": "p0002"}
+    output = lines(
+        planned(),
+        Failed(**of_attempt(1), error=LOST),
+        Opened(**other, label=""),
+        Progress(**other, **MOVED),
+        Retrying(run_id=RUN, partition_id="p0001", attempt=2, delay=1.0),
+        Progress(**other, **MOVED),
+    )
+    progress = [line for line in output if line.startswith("progress")]
+    assert "0 of 2 partitions, 1 failed, " in progress[0]
+    assert "failed" not in progress[1]
 
 
 def test_the_last_failure_is_left_to_the_exception() -> None:

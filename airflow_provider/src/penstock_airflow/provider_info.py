@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Any
 
 _NAME = "Penstock"
@@ -17,6 +18,33 @@ _OPERATORS = (
 )
 
 
+_TRANSFERS = ("copy_table", "copy_all", "copy_partition")
+# Of assets that tasks emit. Their own providers normalize them, so no handler is named here.
+_ASSET_SCHEMES = (
+    "clickhouse",
+    "duckdb",
+    "file",
+    "mssql",
+    "mysql",
+    "postgres",
+    "s3",
+    "snowflake",
+)
+_GUIDE = "/docs/airflow.md"
+FIELD_BEHAVIOUR: dict[str, Any] = {
+    # Every database has a use for each field: Extra has the parameters of its driver.
+    "hidden-fields": [],
+    "relabeling": {"schema": "Database", "login": "User"},
+    "placeholders": {
+        "host": "db.example.com",
+        "port": "5432",
+        "login": "loader",
+        "schema": "sales",
+        "extra": '{"sslmode": "require"}',
+    },
+}
+
+
 def get_provider_info() -> dict[str, Any]:
     """Return the metadata of the provider: the entry point ``apache_airflow_provider``.
 
@@ -29,7 +57,8 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [
             {
                 "integration-name": _NAME,
-                "external-doc-url": "https://github.com/penstock-dev/penstock",
+                "external-doc-url": f"https://github.com/penstock-dev/penstock/blob/main{_GUIDE}",
+                "how-to-guide": [_GUIDE],
                 "tags": ["software"],
             }
         ],
@@ -39,6 +68,16 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [f"{_PACKAGE}.operators.{module}" for module in _OPERATORS],
             }
         ],
+        "transfers": [
+            {
+                "source-integration-name": _NAME,
+                "target-integration-name": _NAME,
+                "python-module": f"{_PACKAGE}.operators.{module}",
+                "how-to-guide": _GUIDE,
+            }
+            for module in _TRANSFERS
+        ],
+        "asset-uris": [{"schemes": list(_ASSET_SCHEMES)}],
         "triggers": [
             {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.triggers.snapshot"]},
         ],
@@ -50,15 +89,28 @@ def get_provider_info() -> dict[str, Any]:
                 "connection-type": "penstock",
                 "hook-class-name": f"{_PACKAGE}.hooks.penstock.PenstockHook",
                 "hook-name": _NAME,
-                # Airflow 2.11 shows no such fields: there, `type` is written into the field Extra.
+                # Airflow 2.11 shows no such fields: there, they are written into the field Extra.
                 "conn-fields": {
                     "type": {
                         "label": "Database type",
                         "description": "The connection type of the database's Airflow provider.",
-                        "schema": {"type": "string"},
-                    }
+                        # Nullable, or the empty form is in error.
+                        "schema": {"type": ["string", "null"], "enum": [*_database_types(), None]},
+                    },
+                    "as_target": {
+                        "label": "Test as a target",
+                        "description": "What the button Test tries: to read Penstock's tables, as "
+                        "in a target; otherwise to connect, as to a source.",
+                        "schema": {"type": ["boolean", "null"], "default": False},
+                    },
                 },
+                "ui-field-behaviour": FIELD_BEHAVIOUR,
             }
         ],
         "extra-links": [f"{_PACKAGE}.links.run.ReportLink", f"{_PACKAGE}.links.run.PartitionsLink"],
     }
+
+
+def _database_types() -> list[str]:
+    """Return the types of connections that installed backends support."""
+    return sorted({entry.name for entry in entry_points(group="penstock.connections")})

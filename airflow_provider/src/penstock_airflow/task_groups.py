@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
-from airflow.providers.common.compat.sdk import TaskGroup
+from airflow.providers.common.compat.sdk import BaseOperator, TaskGroup
 
 from penstock import MODES, STRATEGIES, Entry, UsageError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.batch import endpoints_of_file, tables_of_file
 from penstock_airflow.arguments.default_args import apply_default_args
 from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS, Endpoint, endpoint_arguments
+from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.arguments.options import non_default_options, options_of, table_in_errors
 from penstock_airflow.lineage.assets import alias_of
 from penstock_airflow.operators.base import AWAIT_SNAPSHOT
@@ -56,54 +57,54 @@ def copy_table(  # noqa: D417 - an entry for all options
     exclude_columns: option.Names | None = None,
     set: option.Names | None = None,
     mask: option.Names | None = None,
-    map: option.Map | option.Text = "name",
-    descendants: option.Descendants | option.Text | None = None,
+    map: option.Map | option.Returned = "name",
+    descendants: option.Descendants | option.Returned | None = None,
     snapshot: option.Snapshot | None = None,
-    on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+    on_snapshot_lost: option.OnSnapshotLost | option.Returned | None = None,
     give_way_after: float | option.Text | None = None,
-    strategy: option.Strategy | option.Text = "auto",
+    strategy: option.Strategy | option.Returned = "auto",
     key: option.Text | None = None,
     partitions: int | option.Text | None = None,
     interval: option.Text | None = None,
     values_query: option.Text | None = None,
     incremental: option.Text | None = None,
     lookback: option.Text | None = None,
-    null_cursor: option.NullCursor | option.Text = "refuse",
+    null_cursor: option.NullCursor | option.Returned = "refuse",
     max_ahead: float | option.Text = 86400.0,
     deletes: option.Text = "ignore",
     full_every: float | option.Text | None = None,
     atomic_limit: option.Text | None = None,
-    on_target_changed: option.OnTargetChanged | option.Text = "full",
+    on_target_changed: option.OnTargetChanged | option.Returned = "full",
     watermark: option.Text | None = None,
     create: bool | option.Returned = False,
     data_only: bool | option.Returned = False,
     types: option.ColumnTypes | None = None,
-    arrays: option.Arrays | option.Text = "refuse",
-    enums: option.Enums | option.Text = "check",
+    arrays: option.Arrays | option.Returned = "refuse",
+    enums: option.Enums | option.Returned = "check",
     order_by: option.Names | None = None,
     partitioning: bool | option.Returned = False,
     partition_by: option.Names | None = None,
     file_size: int | option.Text | None = None,
     row_group_size: int | option.Text | None = None,
-    compression: option.Compression | option.Text | None = None,
-    mode: option.Mode | option.Text = "append",
+    compression: option.Compression | option.Returned | None = None,
+    mode: option.Mode | option.Returned = "append",
     conflict_columns: option.Names | None = None,
-    atomic: option.Atomic | option.Text | None = None,
-    indexes: option.Indexes | option.Text = "keep",
+    atomic: option.Atomic | option.Returned | None = None,
+    indexes: option.Indexes | option.Returned = "keep",
     unlogged: bool | option.Returned = False,
-    sequences: option.Sequences | option.Text = "set",
+    sequences: option.Sequences | option.Returned = "set",
     on_drift: option.Text = "fail",
     degree: int | str = DEGREE,
     max_rate: int | option.Text | None = None,
     max_lag: float | option.Text | None = None,
     attempts: int | option.Text | None = None,
-    on_error: option.OnError | option.Text = "stop",
+    on_error: option.OnError | option.Returned = "stop",
     stall_timeout: float | option.Text = 600.0,
     grace: float | option.Text = 10.0,
     stale_after: float | option.Text = 86400.0,
-    verify: option.Verify | option.Text = "none",
+    verify: option.Verify | option.Returned = "none",
     control_schema: str = "penstock",
-    show_values: option.ShowValues | option.Text | None = None,
+    show_values: option.ShowValues | option.Returned | None = None,
     # end of options
     **kwargs: Any,
 ) -> TaskGroup:
@@ -148,25 +149,24 @@ def copy_table(  # noqa: D417 - an entry for all options
         UsageError: an argument is wrong, or conflicts with another.
     """
     options, endpoints = options_of(locals()), endpoint_arguments(locals())
-    with table_in_errors(options):
-        if snapshot_holder not in _HOLDERS:
-            raise UsageError(
-                f"snapshot_holder: expected one of {', '.join(_HOLDERS)}; found {snapshot_holder!r}"
-            )
-        if not isinstance(degree, int) or degree < 1:
-            raise UsageError(
-                "degree: expected the number of mapped tasks that run at once, at least 1; found "
-                f"{degree!r}"
-            )
-    if snapshot is None:
-        options["snapshot"] = _default_snapshot(options)
     if group_id is None:
         group_id = _default_id(options)
+    with table_in_errors(options, group_id):
+        check_arguments(
+            kwargs,
+            known=parameters_of(copy_table, BaseOperator),
+            # Of a group, `degree` means something else.
+            options=non_default_options({**options, "degree": None}),
+            endpoints=endpoints,
+            others=_wrong_settings(snapshot_holder, degree),
+        )
+    if snapshot is None:
+        options["snapshot"] = _default_snapshot(options)
     if _is_single_partition(options):
-        with table_in_errors(options), TaskGroup(group_id=group_id) as group:
+        with table_in_errors(options, group_id), TaskGroup(group_id=group_id) as group:
             _single_task("copy", **endpoints, recopy=recopy, outlet=outlet, **options, **kwargs)
         return group
-    with table_in_errors(options), TaskGroup(group_id=group_id) as group:
+    with table_in_errors(options, group_id), TaskGroup(group_id=group_id) as group:
         _mapped_tasks(
             endpoints,
             options,
@@ -178,6 +178,17 @@ def copy_table(  # noqa: D417 - an entry for all options
             outlet=outlet,
         )
     return group
+
+
+def _wrong_settings(snapshot_holder: Any, degree: Any) -> Iterator[str]:
+    """Yield what is wrong with settings that only a group has."""
+    if snapshot_holder not in _HOLDERS:
+        yield f"snapshot_holder: expected one of {', '.join(_HOLDERS)}; found {snapshot_holder!r}"
+    if not isinstance(degree, int) or degree < 1:
+        yield (
+            "degree: expected the number of mapped tasks that run at once, at least 1; found "
+            f"{degree!r}"
+        )
 
 
 def _mapped_tasks(
@@ -300,54 +311,54 @@ def copy_tables(  # noqa: D417 - an entry for all options
     exclude_columns: option.Names | None = None,
     set: option.Names | None = None,
     mask: option.Names | None = None,
-    map: option.Map | option.Text = "name",
-    descendants: option.Descendants | option.Text | None = None,
+    map: option.Map | option.Returned = "name",
+    descendants: option.Descendants | option.Returned | None = None,
     snapshot: option.Snapshot | None = None,
-    on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+    on_snapshot_lost: option.OnSnapshotLost | option.Returned | None = None,
     give_way_after: float | option.Text | None = None,
-    strategy: option.Strategy | option.Text = "auto",
+    strategy: option.Strategy | option.Returned = "auto",
     key: option.Text | None = None,
     partitions: int | option.Text | None = None,
     interval: option.Text | None = None,
     values_query: option.Text | None = None,
     incremental: option.Text | None = None,
     lookback: option.Text | None = None,
-    null_cursor: option.NullCursor | option.Text = "refuse",
+    null_cursor: option.NullCursor | option.Returned = "refuse",
     max_ahead: float | option.Text = 86400.0,
     deletes: option.Text = "ignore",
     full_every: float | option.Text | None = None,
     atomic_limit: option.Text | None = None,
-    on_target_changed: option.OnTargetChanged | option.Text = "full",
+    on_target_changed: option.OnTargetChanged | option.Returned = "full",
     watermark: option.Text | None = None,
     create: bool | option.Returned = False,
     data_only: bool | option.Returned = False,
     types: option.ColumnTypes | None = None,
-    arrays: option.Arrays | option.Text = "refuse",
-    enums: option.Enums | option.Text = "check",
+    arrays: option.Arrays | option.Returned = "refuse",
+    enums: option.Enums | option.Returned = "check",
     order_by: option.Names | None = None,
     partitioning: bool | option.Returned = False,
     partition_by: option.Names | None = None,
     file_size: int | option.Text | None = None,
     row_group_size: int | option.Text | None = None,
-    compression: option.Compression | option.Text | None = None,
-    mode: option.Mode | option.Text = "append",
+    compression: option.Compression | option.Returned | None = None,
+    mode: option.Mode | option.Returned = "append",
     conflict_columns: option.Names | None = None,
-    atomic: option.Atomic | option.Text | None = None,
-    indexes: option.Indexes | option.Text = "keep",
+    atomic: option.Atomic | option.Returned | None = None,
+    indexes: option.Indexes | option.Returned = "keep",
     unlogged: bool | option.Returned = False,
-    sequences: option.Sequences | option.Text = "set",
+    sequences: option.Sequences | option.Returned = "set",
     on_drift: option.Text = "fail",
     degree: int | str = DEGREE,
     max_rate: int | option.Text | None = None,
     max_lag: float | option.Text | None = None,
     attempts: int | option.Text | None = None,
-    on_error: option.OnError | option.Text = "stop",
+    on_error: option.OnError | option.Returned = "stop",
     stall_timeout: float | option.Text = 600.0,
     grace: float | option.Text = 10.0,
     stale_after: float | option.Text = 86400.0,
-    verify: option.Verify | option.Text = "none",
+    verify: option.Verify | option.Returned = "none",
     control_schema: str = "penstock",
-    show_values: option.ShowValues | option.Text | None = None,
+    show_values: option.ShowValues | option.Returned | None = None,
     # end of options
     **kwargs: Any,
 ) -> list[TaskGroup | CopyTableOperator]:
@@ -391,8 +402,13 @@ def copy_tables(  # noqa: D417 - an entry for all options
         "deferrable": deferrable,
         "await_snapshot": await_snapshot,
     }
+    check_arguments(
+        kwargs, known=parameters_of(copy_tables, BaseOperator), options=non_default_options(options)
+    )
     tasks: list[TaskGroup | CopyTableOperator] = []
     for table in _table_arguments(tables):
+        with table_in_errors(table):
+            check_arguments(table, known=parameters_of(copy_table, BaseOperator) | {"mapped"})
         arguments = {"mapped": mapped, **group_arguments, **common, **table}
         if arguments.pop("mapped"):
             tasks.append(copy_table(**arguments))

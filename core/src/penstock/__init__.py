@@ -81,7 +81,13 @@ if TYPE_CHECKING:
     from penstock.run.batch import copy_all, copy_tables, resume_all
     from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
     from penstock.run.claimed_tables import watch_claims
-    from penstock.run.connections import check_request, holds_secret, place_of, with_parameters
+    from penstock.run.connections import (
+        check_request,
+        check_source,
+        holds_secret,
+        place_of,
+        with_parameters,
+    )
     from penstock.run.giving_up import forget_lost, give_up
     from penstock.run.listing import RunEntry, batch_runs, runs
     from penstock.run.repair import Repair, plan_repair, repair_run
@@ -101,12 +107,13 @@ if TYPE_CHECKING:
         failure_text,
         narrate,
         report_text,
+        whole_report_text,
     )
     from penstock.show.markdown_report import execution_markdown, run_report_markdown
     from penstock.show.run_report import run_report_text
     from penstock.show.text import not_copied_lines
     from penstock.spec.batch_spec import BatchSpec
-    from penstock.spec.copy_spec import CopySpec
+    from penstock.spec.copy_spec import CopySpec, value_mistakes
     from penstock.spec.modes import MODES, Ending, Entry, mode_of
     from penstock.spec.strategies import STRATEGIES
     from penstock.spec.terms import as_arguments
@@ -183,6 +190,7 @@ __all__ = [
     "batch_of_file",
     "batch_runs",
     "check_request",
+    "check_source",
     "combined_report",
     "committed_in_series",
     "connection_types",
@@ -225,8 +233,10 @@ __all__ = [
     "to_json",
     "tune",
     "url_of_connection",
+    "value_mistakes",
     "verify",
     "watch_claims",
+    "whole_report_text",
     "watermark_history",
     "watermarks",
     "with_parameters",
@@ -308,6 +318,7 @@ _HOMES = {
     "model.nights": ("NightStatus", "Watermark"),
     "run.connections": (
         "check_request",
+        "check_source",
         "holds_secret",
         "place_of",
         "with_parameters",
@@ -321,12 +332,13 @@ _HOMES = {
         "failure_text",
         "narrate",
         "report_text",
+        "whole_report_text",
         "combined_report",
     ),
     "show.text": ("not_copied_lines",),
     "spec.terms": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
-    "spec.copy_spec": ("CopySpec",),
+    "spec.copy_spec": ("CopySpec", "value_mistakes"),
     "spec.modes": ("MODES", "Ending", "Entry", "mode_of"),
     "spec.strategies": ("STRATEGIES",),
     "tuning.measurements": ("Tuning",),

@@ -15,6 +15,7 @@ from penstock import (
     TableRef,
     UsageError,
     check_request,
+    holds_secret,
     place_of,
     with_parameters,
 )
@@ -26,6 +27,8 @@ except ImportError:
 
 _INVALID_IN_KEYS = re.compile(r"[^A-Za-z0-9_.-]+")
 _S3 = "s3"
+REFUSED = "refused:password"
+"""Stands for a connection that was written with its password."""
 # Parameters of a URL by the fields of `dagster_aws.s3.S3Resource`.
 S3_FIELDS = {
     "access_key_id": "aws_access_key_id",
@@ -42,6 +45,31 @@ def reference(connection: str) -> str:
     if isinstance(connection, dg.EnvVar):
         return f"env:{connection.env_var_name}"
     return connection
+
+
+def has_password(connection: str) -> bool:
+    """Whether a connection holds a secret as written; False if it is malformed."""
+    try:
+        return holds_secret(connection)
+    except UsageError:
+        return False
+
+
+def check_not_refused(side: str, connection: str | None) -> None:
+    """Check that a component's file, which will be committed, has no password.
+
+    Args:
+        side: `source` or `target`, for the message.
+        connection: the connection; `REFUSED` if it had a password.
+
+    Raises:
+        UsageError: it had.
+    """
+    if connection == REFUSED:
+        raise UsageError(
+            f"{side}: expected a URL without a password, because this file will be committed: put "
+            'the URL into an environment variable such as PG_SRC, and write "{{ env.PG_SRC }}"'
+        )
 
 
 def check_ends(spec: CopySpec) -> None:

@@ -232,6 +232,28 @@ def _schema(plan: PartitionPlan) -> dg.TableSchema:
     )
 
 
+def column_lineage(
+    spec: CopySpec, plan: PartitionPlan, source: dg.AssetKey | None
+) -> dict[str, Any]:
+    """Return the metadata that names the source's column of each column; empty if unknown.
+
+    A query has columns of any table, and an expression may read any column.
+
+    Args:
+        spec: the copy.
+        plan: the plan of the run.
+        source: the key of the source's asset; None if the asset depends on none.
+    """
+    if source is None or spec.query is not None:
+        return {}
+    lineage = {
+        pair.target: [dg.TableColumnDep(asset_key=source, column_name=pair.source)]
+        for pair in plan.pairs
+        if pair.source not in spec.expressions
+    }
+    return {"dagster/column_lineage": dg.TableColumnLineage(lineage)} if lineage else {}
+
+
 def version_tags(version: str) -> dict[str, str]:
     """Return the tags by which Dagster finds downstream assets that are older than this copy.
 

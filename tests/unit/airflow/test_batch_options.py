@@ -25,7 +25,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "a.orders: mode: expected one of append, truncate",
     ),
     ({"tables": [{**ORDERS, "strategy": "time"}]}, 'a.orders: strategy="time": expected key'),
-    ({"tables": [{**ORDERS, "mod": "swap"}]}, "a.orders: unknown option 'mod'"),
+    (
+        {"tables": [{**ORDERS, "mod": "swap"}]},
+        "a.orders: unknown argument 'mod'; did you mean 'mode'?",
+    ),
     ({"tables": [ORDERS, ORDERS]}, "two tables would be copied to a.orders"),
     ({"tables": [{**ORDERS, "degree": 4}]}, "a.orders: degree applies to the whole batch"),
     ({"tables": ["a.*"], "on_table_error": "cry"}, "on_table_error: expected one of continue"),
@@ -81,5 +84,6 @@ def test_a_batch_starts_again_unless_that_duplicates_rows() -> None:
         ([merged], "truncate", {"truncate", "upsert"}),
     ]
     for tables, mode, modes in cases:
-        task = penstock_airflow.CopyAllOperator(task_id="all", **ENDS, tables=tables, mode=mode)
+        arguments: dict[str, Any] = {**ENDS, "tables": tables, "mode": mode}
+        task = penstock_airflow.CopyAllOperator(task_id="all", **arguments)
         assert task._modes() == modes

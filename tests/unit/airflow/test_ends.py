@@ -166,7 +166,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"source": "postgresql://me:hidden@h/db", "table": "a.b", "target": "s3://lake/b/"},
-        "source: expected a URL without secrets",
+        "source: expected a URL without secrets, because Airflow shows the arguments of tasks: add "
+        "a connection of type postgres, to h, and pass its id as source_conn_id instead of source",
     ),
     ({**FILES, "table": "a.b"}, "table: s3://lake/orders/*.parquet points to the rows themselves"),
     (

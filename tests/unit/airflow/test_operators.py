@@ -15,6 +15,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 import penstock_airflow
+from penstock import TableRef, place_of
 from penstock_airflow.provider_info import get_provider_info
 
 ENDS: dict[str, Any] = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
@@ -214,6 +215,22 @@ def test_provider_metadata_lists_every_operator_trigger_and_link() -> None:
         if inspect.isclass(kind) and issubclass(kind, base) and kind is not base
     }
     assert set(info["extra-links"]) == operators
+
+
+def test_provider_metadata_names_the_operators_that_transfer_rows() -> None:
+    info = get_provider_info()
+    operators = {module for each in info["operators"] for module in each["python-modules"]}
+    assert {each["python-module"] for each in info["transfers"]} < operators
+    root = Path(__file__).resolve().parents[3]
+    guides = [
+        *(each["how-to-guide"] for each in info["transfers"]),
+        *info["integrations"][0]["how-to-guide"],
+    ]
+    assert all(Path(f"{root}{guide}").is_file() for guide in guides)
+    (assets,) = info["asset-uris"]
+    urls = ("mysql://h/d", "postgresql://h/d", "clickhouse://h/d", "duckdb:////d", "s3://b/f")
+    table = TableRef("s", "t")
+    assert {place_of(url).uri(table).partition(":")[0] for url in urls} < {*assets["schemes"]}
 
 
 def test_all_public_names_exist() -> None:

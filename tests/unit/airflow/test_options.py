@@ -186,9 +186,17 @@ def test_results_of_other_tasks_are_not_checked_during_parsing() -> None:
 
 
 def test_an_unknown_argument_is_rejected_by_name() -> None:
+    message = "unknown argument 'tabel'; did you mean 'table'?"
     for operator in (penstock_airflow.CopyTableOperator, penstock_airflow.PrepareCopyOperator):
-        with pytest.raises(TypeError, match="tabel"):
+        with pytest.raises(UsageError) as error:
             operator(task_id="copy", **ENDS, table="a.b", tabel="a.c")
+        assert error.value.message == f"a.b: {message}"
+    with pytest.raises(UsageError) as error:
+        penstock_airflow.CopyTableOperator.partial(task_id="copy", **ENDS, tabel="a.c")
+    assert error.value.message == message
+    with pytest.raises(UsageError) as error:
+        penstock_airflow.PlanCopyOperator(task_id="plan", target="a:b", run_id="r", runid="s")
+    assert error.value.message == "unknown argument 'runid'; did you mean 'run_id'?"
     with pytest.raises(TypeError, match="tabel"):
         penstock_airflow.CopyPartitionOperator.partial(task_id="copy", **ENDS, tabel="a.c")
 
@@ -250,12 +258,15 @@ def test_partitions_per_task_is_an_integer(value: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"degree": 0}, r"^a.b: degree: expected the number of .* at least 1; found 0"),
-        ({"degree": "auto"}, r"^a.b: degree: expected the number of .* found 'auto'"),
-        ({"attempts": 0}, "^a.b: attempts: expected at least 1, found 0"),
+        ({"degree": 0}, r"^a.b, group a_b: degree: expected the number of .* at least 1; found 0"),
+        ({"degree": "auto"}, r"^a.b, group a_b: degree: expected the number of .* found 'auto'"),
+        ({"attempts": 0}, "^a.b, group a_b: attempts: expected at least 1, found 0"),
         ({"snapshot_holder": "nobody"}, "snapshot_holder: expected one of triggerer, worker"),
-        ({"mode": "replace"}, '^a.b: mode="replace": expected key'),
-        ({"partitions_per_task": 0}, "^a.b: partitions_per_task: expected a whole number"),
+        ({"mode": "replace"}, '^a.b, group a_b: mode="replace": expected key'),
+        (
+            {"partitions_per_task": 0},
+            "^a.b, group a_b: partitions_per_task: expected a whole number",
+        ),
     ],
 )
 def test_a_group_rejects_the_same_options_as_its_operators(
@@ -282,3 +293,51 @@ def test_an_error_names_its_table() -> None:
 def test_many_tables_are_a_list_of_names_or_arguments(tables: Any) -> None:
     with pytest.raises(UsageError, match=r"^tables: expected"):
         penstock_airflow.copy_tables(tables, **ENDS)
+
+
+def test_a_group_reports_all_mistakes_of_a_call_at_once() -> None:
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    arguments: dict[str, Any] = {
+        "modus": "append",
+        "jobs": "hunter2",
+        "mode": "upsrt",
+        "conflict_columns": ["k"],
+        "where": "{{ params.where }}",
+        "degree": 0,
+    }
+    with DAG("copies", schedule=None), pytest.raises(UsageError) as error:
+        penstock_airflow.copy_table(
+            group_id="orders", source_conn_id="pg_src", table="a.b", **arguments
+        )
+    head, *mistakes = error.value.message.splitlines()
+    assert head == "a.b, group orders: 5 mistakes:"
+    assert [line.strip()[:45] for line in mistakes] == [
+        "unknown argument 'modus'; did you mean 'mode'",
+        "unknown argument 'jobs'",
+        "degree: expected the number of mapped tasks t",
+        "target_conn_id, target: found neither; pass e",
+        "mode: expected one of append, truncate, repla",
+    ]
+    assert "hunter2" not in error.value.message
+
+
+def test_tables_report_their_own_mistakes() -> None:
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    message = "^a.b: unknown argument 'on_eror'; did you mean 'on_error'"
+    with DAG("copies", schedule=None), pytest.raises(UsageError, match=message):
+        penstock_airflow.copy_tables([{"table": "a.b", "on_eror": "stop"}], **ENDS)
+    with DAG("copies", schedule=None), pytest.raises(UsageError, match="did you mean 'retries'"):
+        penstock_airflow.copy_tables(["a.b"], **ENDS, retry=3)
+
+
+def test_a_derived_operator_has_arguments_of_its_own() -> None:
+    class Derived(penstock_airflow.CopyTableOperator):
+        def __init__(self, *, owner_of_data: str, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.owner_of_data = owner_of_data
+
+    assert Derived(task_id="copy", **ENDS, table="a.b", owner_of_data="me").owner_of_data == "me"
+    mapped = Derived.partial(task_id="many", **ENDS, owner_of_data="me").expand(table=["a.b"])
+    assert mapped.partial_kwargs["owner_of_data"] == "me"

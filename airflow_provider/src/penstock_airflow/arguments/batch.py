@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from penstock import BatchSpec, PlanningError, UsageError, batch_of_file, check_request
 from penstock_airflow.arguments.endpoint import Endpoint
+from penstock_airflow.arguments.mistakes import check_arguments
 from penstock_airflow.arguments.options import (
     OPTIONS,
     ORIGIN,
@@ -115,6 +116,7 @@ def check_batch(
     ) + tables_with_options:
         table_options = {str(name).replace("-", "_"): value for name, value in table.items()}
         try:
+            check_arguments(table_options, known=OPTIONS, options=_known(table_options))
             check_options({**options, **table_options}, source, target)
         except (PlanningError, UsageError) as error:
             prefix = (
@@ -127,6 +129,11 @@ def check_batch(
         is_dynamic(value) for value in (*options.values(), *arguments.values(), *tables)
     ) and not (any(is_dynamic(value) for table in tables_with_options for value in table.values())):
         build_batch(source.sample, target.sample, tables=tables, options=options, **arguments)
+
+
+def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a table may have, without those that are unknown."""
+    return {name: value for name, value in options.items() if name in OPTIONS}
 
 
 def _check_file(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from airflow.providers.common.compat.connection import get_async_connection
-from airflow.providers.common.compat.sdk import BaseHook
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
 
 from penstock import Place, UsageError, holds_secret, place_of, with_parameters
 from penstock_airflow.hooks.aws import s3_parameters
@@ -90,9 +91,13 @@ class Endpoint:
                 f"found {place.scheme}://"
             )
         if self._resolve(holds_secret):
+            keyed = place.scheme == _KEYED_SCHEME
+            kind = "aws" if keyed else f"{place.scheme}, to {place.host}"
+            argument = f"{side}_aws_conn_id" if keyed else f"{side}_conn_id"
+            instead = f"beside {side}" if keyed else f"instead of {side}"
             raise UsageError(
                 f"{side}: expected a URL without secrets, because Airflow shows the arguments of "
-                f"tasks; keep the secret in a connection ({side}_aws_conn_id or {side}_conn_id)"
+                f"tasks: add a connection of type {kind}, and pass its id as {argument} {instead}"
             )
 
     @property
@@ -135,18 +140,33 @@ class Endpoint:
         """Return the URL with its secrets, from the Airflow connection if there is one.
 
         Raises:
-            UsageError: Penstock cannot use the connection.
-            AirflowNotFoundException: the connection does not exist.
+            UsageError: the connection does not exist, or Penstock cannot use it.
         """
         conn_id = self.conn_id or self.aws_conn_id
-        return self._url_from(None if conn_id is None else BaseHook.get_connection(conn_id))
+        with self._missing_is_usage():
+            connection = None if conn_id is None else BaseHook.get_connection(conn_id)
+        return self._url_from(connection)
 
     async def connect_async(self) -> str:
         """Return the URL as `connect` does, in a triggerer."""
         conn_id = self.conn_id or self.aws_conn_id
-        connection = None if conn_id is None else await get_async_connection(conn_id)
+        with self._missing_is_usage():
+            connection = None if conn_id is None else await get_async_connection(conn_id)
         # In a thread, because masking secrets and assuming a role are blocking calls.
         return await asyncio.to_thread(self._url_from, connection)
+
+    @contextmanager
+    def _missing_is_usage(self) -> Iterator[None]:
+        """Report a connection that does not exist, which a retry would not find either."""
+        try:
+            yield
+        except AirflowNotFoundException:
+            name = f"{self.side}_conn_id" if self.conn_id else f"{self.side}_aws_conn_id"
+            raise UsageError(
+                f"{name}: Airflow has no connection {self.conn_id or self.aws_conn_id!r}, or its "
+                "secrets backend does not answer: add it under Admin, Connections, and clear this "
+                "task"
+            ) from None
 
     def _url_from(self, connection: Any) -> str:
         if self.conn_id is not None:

@@ -56,17 +56,26 @@ def non_default_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def table_in_errors(options: Mapping[str, Any]) -> Iterator[None]:
-    """Begin error messages with the table, because a DAG may copy many."""
+def table_in_errors(options: Mapping[str, Any], group: str = "") -> Iterator[None]:
+    """Begin error messages with the table, because a DAG may copy many.
+
+    Args:
+        options: options of the copy by name.
+        group: the id of the task group; empty if there is none.
+    """
+    table = options.get("target_table") or options.get("table")
     try:
         yield
     except (PlanningError, UsageError) as error:
-        table = options.get("target_table") or options.get("table")
-        # Neither twice, nor if the name itself is wrong.
-        prefixes = (f"{table}: ", "table:", "target_table:")
-        if not isinstance(table, str) or error.message.startswith(prefixes):
-            raise
-        raise type(error)(f"{table}: {error.message}") from None
+        message = error.message
+        if isinstance(table, str):
+            message = message.removeprefix(f"{table}: ")
+        # Not if the name itself is wrong.
+        named = isinstance(table, str) and not message.startswith(("table:", "target_table:"))
+        places = [str(table)] * named + [f"group {group}"] * bool(group)
+        raise type(error)(
+            ": ".join([", ".join(places), message] if places else [message])
+        ) from None
 
 
 def check_options(options: Mapping[str, Any], source: Endpoint, target: Endpoint) -> None:

@@ -11,14 +11,19 @@ from penstock import (
     ConnectionFields,
     PenstockError,
     UsageError,
+    as_arguments,
     connection_types,
     place_of,
     url_of_connection,
 )
+from penstock_airflow.provider_info import FIELD_BEHAVIOUR
 
 _TYPE = "penstock"
+_EXTRA_EXAMPLE = '{"type": "postgres", "sslmode": "require"}'
 # The extra field of such a connection that holds the type of database.
 _TYPE_FIELD = "type"
+# The extra field that says what the button Test tries.
+_AS_TARGET_FIELD = "as_target"
 
 
 class PenstockHook(BaseHook):  # type: ignore[misc, unused-ignore]
@@ -42,6 +47,12 @@ class PenstockHook(BaseHook):  # type: ignore[misc, unused-ignore]
         super().__init__(**kwargs)
         self.penstock_conn_id = penstock_conn_id
 
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """Return labels and examples for the form of Airflow 2.11; later ones read the metadata."""
+        behaviour = {key.replace("-", "_"): value for key, value in FIELD_BEHAVIOUR.items()}
+        return {**behaviour, "placeholders": {**behaviour["placeholders"], "extra": _EXTRA_EXAMPLE}}
+
     def get_url(self) -> str:
         """Return the URL of the connection. It holds secrets.
 
@@ -52,13 +63,22 @@ class PenstockHook(BaseHook):  # type: ignore[misc, unused-ignore]
         return connection_url(self.get_connection(self.penstock_conn_id), self.penstock_conn_id)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Connect, and return whether that worked and a message, which shows no secret."""
+        """Connect, and return whether that worked and a message, which shows no secret.
+
+        A source only has to be reached, because a role that reads has no rights on Penstock's own
+        tables. With the extra field `as_target`, they are read, too.
+        """
+        extra = self.get_connection(self.penstock_conn_id).extra_dejson
+        side = "target" if str(extra.get(_AS_TARGET_FIELD)).lower() == "true" else "source"
         try:
             url = self.get_url()
-            penstock.runs(target=url, limit=1)
+            if side == "target":
+                penstock.runs(target=url, limit=1)
+            else:
+                penstock.check_source(url)
         except PenstockError as error:
-            return False, error.message
-        return True, f"connected to {place_of(url).namespace}"
+            return False, as_arguments(error.message)
+        return True, f"connected to {place_of(url).namespace}, as to a {side}"
 
 
 def connection_url(connection: Any, conn_id: str) -> str:
@@ -80,6 +100,7 @@ def connection_url(connection: Any, conn_id: str) -> str:
         )
     extra = dict(connection.extra_dejson)
     if kind == _TYPE:
+        extra.pop(_AS_TARGET_FIELD, None)
         kind = str(extra.pop(_TYPE_FIELD, "")).lower()
         if kind not in connection_types():
             raise UsageError(

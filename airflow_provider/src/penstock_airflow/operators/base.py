@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -29,15 +29,18 @@ from penstock import (
     as_arguments,
     failure_text,
     narrate,
+    report_text,
     run_report_html,
-    run_report_text,
+    whole_report_text,
 )
 from penstock_airflow.arguments.endpoint import Endpoint
+from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.links.run import REPORT_KEY
 from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import overtaken_status
 
 LastEvent = TypeVar("LastEvent", Finished, BatchFinished)
+_CHARTS = "penstock report {} --target URL --html FILE"
 NEW_RUN = "clear {} with its downstream tasks; it plans anew"
 AWAIT_SNAPSHOT = 180.0
 """Seconds to wait for a snapshot: a restarted triggerer needs a minute to run its triggers."""
@@ -72,6 +75,12 @@ def _names_change(finished: Finished | BatchFinished | None) -> bool:
     return error is not None and error.get("error") == TargetChanged.__name__
 
 
+def _in_arguments(page: str) -> str:
+    """Return a page that names options as arguments, but leaves its style sheet alone."""
+    head, end, body = page.partition("</style>")
+    return head + end + as_arguments(body)
+
+
 class TargetOperator(BaseOperator):
     """The base of operators that work on a target.
 
@@ -98,6 +107,7 @@ class TargetOperator(BaseOperator):
         control_schema: str = "penstock",
         **kwargs: Any,
     ) -> None:
+        check_arguments(kwargs, known=parameters_of(type(self)))
         super().__init__(**kwargs)
         self.target_conn_id = target_conn_id
         self.target = target
@@ -108,6 +118,17 @@ class TargetOperator(BaseOperator):
     @property
     def _target(self) -> Endpoint:
         return Endpoint.of("target", self)
+
+    def _target_url(self) -> str:
+        """Return the target's URL, with its secrets.
+
+        Raises:
+            AirflowFailException: Penstock cannot use the connection.
+        """
+        try:
+            return self._target.connect()
+        except PenstockError as error:
+            raise airflow_exception(error) from None
 
 
 class PenstockOperator(TargetOperator):
@@ -147,12 +168,10 @@ class PenstockOperator(TargetOperator):
             AirflowFailException: Penstock cannot use a connection.
         """
         try:
-            return {
-                "source": self._source.connect(),
-                "target": self._target.connect(),
-            }
+            source = self._source.connect()
         except PenstockError as error:
             raise airflow_exception(error) from None
+        return {"source": source, "target": self._target_url()}
 
     def _run_copy(self, events: Generator[Event, None, None], only: int = 0) -> Finished:
         """Run a copy to its end, log its important events, and return the last one.
@@ -183,7 +202,7 @@ class PenstockOperator(TargetOperator):
         try:
             self._check_not_killed()
             with closing(events):
-                for event in narrate(events, self._log_line, only, warn=self._log_warning):
+                for event in self._narrate(events, only):
                     if isinstance(event, kind):
                         self._last_event = finished = event
         except Interrupted:
@@ -212,31 +231,43 @@ class PenstockOperator(TargetOperator):
         self._check_not_killed()
         return overtaken_status(run_id, target=target, control_schema=self.control_schema)
 
+    def _narrate(self, events: Iterable[Event], only: int = 0) -> Iterator[Event]:
+        """Log events at the levels that they deserve, and pass them on."""
+        return narrate(events, self._log_line, only, warn=self._log_warning, fail=self._log_failure)
+
     def _log_line(self, line: str) -> None:
         self.log.info("%s", as_arguments(line))
 
     def _log_warning(self, line: str) -> None:
         self.log.warning("%s", as_arguments(line))
 
-    def _log_run_report(self, run_id: str, target: str) -> None:
-        """Log the run's report from the target, which covers the work of all tasks.
+    def _log_failure(self, line: str) -> None:
+        self.log.error("%s", as_arguments(line))
 
-        The copy is done, so the task does not fail if the report cannot be read.
+    def _log_report(self, finished: Finished | BatchFinished, target: str) -> None:
+        """Log the report of a run or batch from the target, which covers the work of all tasks.
+
+        The copy is done, so the task does not fail if the report cannot be read: then that of this
+        execution is logged.
         """
+        run_id = finished.run_id
         try:
             report = penstock.report(run_id, target=target, control_schema=self.control_schema)
         except PenstockError as error:
-            self._log_warning(f"cannot report where the run's time went: {error.message}")
+            self._log_warning(f"cannot read the whole report: {error.message}")
+            self.log.info("the task's report\n%s", as_arguments(report_text(finished, "")))
             return
+        charts = "button Run report" if AIRFLOW_V_3_0_PLUS else _CHARTS.format(run_id)
         self.log.info(
-            "where the run's time went (with charts: penstock report %s --target URL --html FILE)"
-            "\n%s",
-            run_id,
-            as_arguments(run_report_text(report)),
+            "the report, with charts: %s\n%s",
+            charts,
+            as_arguments(whole_report_text(report, finished)),
         )
         if AIRFLOW_V_3_0_PLUS:
             # The links open a page that shows this XCom.
-            get_current_context()["ti"].xcom_push(key=REPORT_KEY, value=run_report_html(report))
+            get_current_context()["ti"].xcom_push(
+                key=REPORT_KEY, value=_in_arguments(run_report_html(report))
+            )
 
     def _check_not_killed(self) -> None:
         """Check that the task was not killed.

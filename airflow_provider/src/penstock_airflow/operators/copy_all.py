@@ -15,9 +15,7 @@ from penstock import (
     BatchSpec,
     PenstockError,
     RunStatus,
-    as_arguments,
     batch_of_file,
-    report_text,
 )
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.batch import (
@@ -29,6 +27,7 @@ from penstock_airflow.arguments.batch import (
     endpoints_of_file,
 )
 from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
+from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.arguments.options import (
     check_interval,
     is_dynamic,
@@ -127,61 +126,64 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
         exclude_columns: option.Names | None = None,
         set: option.Names | None = None,
         mask: option.Names | None = None,
-        map: option.Map | option.Text = "name",
-        descendants: option.Descendants | option.Text | None = None,
-        snapshot: option.Snapshot | option.Text = "shared",
-        on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+        map: option.Map | option.Returned = "name",
+        descendants: option.Descendants | option.Returned | None = None,
+        snapshot: option.Snapshot | option.Returned = "shared",
+        on_snapshot_lost: option.OnSnapshotLost | option.Returned | None = None,
         give_way_after: float | option.Text | None = None,
-        strategy: option.Strategy | option.Text = "auto",
+        strategy: option.Strategy | option.Returned = "auto",
         key: option.Text | None = None,
         partitions: int | option.Text | None = None,
         interval: option.Text | None = None,
         values_query: option.Text | None = None,
         incremental: option.Text | None = None,
         lookback: option.Text | None = None,
-        null_cursor: option.NullCursor | option.Text = "refuse",
+        null_cursor: option.NullCursor | option.Returned = "refuse",
         max_ahead: float | option.Text = 86400.0,
         deletes: option.Text = "ignore",
         full_every: float | option.Text | None = None,
         atomic_limit: option.Text | None = None,
-        on_target_changed: option.OnTargetChanged | option.Text = "full",
+        on_target_changed: option.OnTargetChanged | option.Returned = "full",
         watermark: option.Text | None = None,
         schema_only: bool | option.Returned = False,
         create: bool | option.Returned = False,
         data_only: bool | option.Returned = False,
         types: option.ColumnTypes | None = None,
-        arrays: option.Arrays | option.Text = "refuse",
-        enums: option.Enums | option.Text = "check",
+        arrays: option.Arrays | option.Returned = "refuse",
+        enums: option.Enums | option.Returned = "check",
         order_by: option.Names | None = None,
         partitioning: bool | option.Returned = False,
         partition_by: option.Names | None = None,
         file_size: int | option.Text | None = None,
         row_group_size: int | option.Text | None = None,
-        compression: option.Compression | option.Text | None = None,
-        mode: option.Mode | option.Text = "append",
+        compression: option.Compression | option.Returned | None = None,
+        mode: option.Mode | option.Returned = "append",
         conflict_columns: option.Names | None = None,
-        atomic: option.Atomic | option.Text | None = None,
-        indexes: option.Indexes | option.Text = "keep",
+        atomic: option.Atomic | option.Returned | None = None,
+        indexes: option.Indexes | option.Returned = "keep",
         unlogged: bool | option.Returned = False,
-        sequences: option.Sequences | option.Text = "set",
+        sequences: option.Sequences | option.Returned = "set",
         on_drift: option.Text = "fail",
         degree: int | option.Text = "auto",
         max_rate: int | option.Text | None = None,
         max_lag: float | option.Text | None = None,
         attempts: int | option.Text = 5,
-        on_error: option.OnError | option.Text = "stop",
+        on_error: option.OnError | option.Returned = "stop",
         stall_timeout: float | option.Text = 600.0,
         grace: float | option.Text = 10.0,
         stale_after: float | option.Text = 86400.0,
-        verify: option.Verify | option.Text = "none",
+        verify: option.Verify | option.Returned = "none",
         control_schema: str = "penstock",
-        show_values: option.ShowValues | option.Text | None = None,
+        show_values: option.ShowValues | option.Returned | None = None,
         # end of options
         **kwargs: Any,
     ) -> None:
         options, endpoints = non_default_options(options_of(locals())), endpoint_arguments(locals())
         if file is not None:
             endpoints = endpoints_of_file(os.fspath(file), endpoints)
+        check_arguments(
+            kwargs, known=parameters_of(type(self)), options=options, endpoints=endpoints
+        )
         super().__init__(**endpoints, control_schema=control_schema, **kwargs)
         self.file = None if file is None else os.fspath(file)
         self.tables: Any = tables
@@ -297,10 +299,7 @@ class CopyAllOperator(LineageMixin, PenstockOperator):
             # By clearing the task, the user asks for the rest as it is now.
             batch = replace(batch, defaults={**batch.defaults, "on_snapshot_lost": "accept"})
         finished = self._run_events(penstock.copy_all(batch, renew=cleared), BatchFinished)
-        self.log.info(
-            "the batch's report\n%s", as_arguments(report_text(finished, "clear this task"))
-        )
-        self._log_run_report(finished.run_id, urls["target"])
+        self._log_report(finished, urls["target"])
         return self._conclude(context, finished, urls["target"])
 
     def _conclude(self, context: Any, finished: BatchFinished, target: str) -> dict[str, Any]:

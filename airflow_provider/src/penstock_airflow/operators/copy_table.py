@@ -8,10 +8,11 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
-from penstock import CopySpec, Ending, Event, PenstockError, as_arguments, report_text
+from penstock import CopySpec, Ending, Event, PenstockError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.default_args import with_partial_defaults
 from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
+from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.arguments.options import (
     build_spec,
     check_interval,
@@ -90,55 +91,55 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         exclude_columns: option.Names | None = None,
         set: option.Names | None = None,
         mask: option.Names | None = None,
-        map: option.Map | option.Text = "name",
-        descendants: option.Descendants | option.Text | None = None,
-        snapshot: option.Snapshot | option.Text = "shared",
-        on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+        map: option.Map | option.Returned = "name",
+        descendants: option.Descendants | option.Returned | None = None,
+        snapshot: option.Snapshot | option.Returned = "shared",
+        on_snapshot_lost: option.OnSnapshotLost | option.Returned | None = None,
         give_way_after: float | option.Text | None = None,
-        strategy: option.Strategy | option.Text = "auto",
+        strategy: option.Strategy | option.Returned = "auto",
         key: option.Text | None = None,
         partitions: int | option.Text | None = None,
         interval: option.Text | None = None,
         values_query: option.Text | None = None,
         incremental: option.Text | None = None,
         lookback: option.Text | None = None,
-        null_cursor: option.NullCursor | option.Text = "refuse",
+        null_cursor: option.NullCursor | option.Returned = "refuse",
         max_ahead: float | option.Text = 86400.0,
         deletes: option.Text = "ignore",
         full_every: float | option.Text | None = None,
         atomic_limit: option.Text | None = None,
-        on_target_changed: option.OnTargetChanged | option.Text = "full",
+        on_target_changed: option.OnTargetChanged | option.Returned = "full",
         watermark: option.Text | None = None,
         schema_only: bool | option.Returned = False,
         create: bool | option.Returned = False,
         data_only: bool | option.Returned = False,
         types: option.ColumnTypes | None = None,
-        arrays: option.Arrays | option.Text = "refuse",
-        enums: option.Enums | option.Text = "check",
+        arrays: option.Arrays | option.Returned = "refuse",
+        enums: option.Enums | option.Returned = "check",
         order_by: option.Names | None = None,
         partitioning: bool | option.Returned = False,
         partition_by: option.Names | None = None,
         file_size: int | option.Text | None = None,
         row_group_size: int | option.Text | None = None,
-        compression: option.Compression | option.Text | None = None,
-        mode: option.Mode | option.Text = "append",
+        compression: option.Compression | option.Returned | None = None,
+        mode: option.Mode | option.Returned = "append",
         conflict_columns: option.Names | None = None,
-        atomic: option.Atomic | option.Text | None = None,
-        indexes: option.Indexes | option.Text = "keep",
+        atomic: option.Atomic | option.Returned | None = None,
+        indexes: option.Indexes | option.Returned = "keep",
         unlogged: bool | option.Returned = False,
-        sequences: option.Sequences | option.Text = "set",
+        sequences: option.Sequences | option.Returned = "set",
         on_drift: option.Text = "fail",
         degree: int | option.Text = "auto",
         max_rate: int | option.Text | None = None,
         max_lag: float | option.Text | None = None,
         attempts: int | option.Text = 5,
-        on_error: option.OnError | option.Text = "stop",
+        on_error: option.OnError | option.Returned = "stop",
         stall_timeout: float | option.Text = 600.0,
         grace: float | option.Text = 10.0,
         stale_after: float | option.Text = 86400.0,
-        verify: option.Verify | option.Text = "none",
+        verify: option.Verify | option.Returned = "none",
         control_schema: str = "penstock",
-        show_values: option.ShowValues | option.Text | None = None,
+        show_values: option.ShowValues | option.Returned | None = None,
         # end of options
         **kwargs: Any,
     ) -> None:
@@ -147,6 +148,9 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         if outlet is not None and outlet not in kwargs.get("outlets", ()):
             kwargs["outlets"] = [*kwargs.get("outlets", ()), outlet]
         with table_in_errors(options):
+            check_arguments(
+                kwargs, known=parameters_of(type(self)), options=options, endpoints=endpoints
+            )
             super().__init__(**endpoints, control_schema=control_schema, **kwargs)
             check_options(options, self._source, self._target)
         self.options = options
@@ -158,6 +162,9 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
         """Set the operator's arguments, and label mapped tasks in the grid with their tables."""
+        options = non_default_options(options_of(kwargs))
+        with table_in_errors(options):
+            check_arguments(kwargs, known=parameters_of(cls), options=options)
         kwargs.setdefault("map_index_template", LABEL)
         if kwargs.get("outlet") is not None:
             kwargs["outlets"] = [*kwargs.get("outlets", ()), kwargs["outlet"]]
@@ -240,10 +247,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         is_night = spec.incremental is not None and spec.load_mode.ending is Ending.MERGE
         cleared = bool(clearings(context["ti"])) and not is_night
         finished = self._run_copy(self._events(spec, run_id, urls, cleared=cleared))
-        self.log.info(
-            "the run's report\n%s", as_arguments(report_text(finished, "clear this task"))
-        )
-        self._log_run_report(finished.run_id, urls["target"])
+        self._log_report(finished, urls["target"])
         status = penstock.status(
             finished.run_id, target=urls["target"], control_schema=self.control_schema
         )

@@ -10,6 +10,7 @@ import penstock
 from penstock import PenstockError, UsageError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
+from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.arguments.options import (
     build_spec,
     check_interval,
@@ -82,59 +83,62 @@ class PrepareCopyOperator(PenstockOperator):
         exclude_columns: option.Names | None = None,
         set: option.Names | None = None,
         mask: option.Names | None = None,
-        map: option.Map | option.Text = "name",
-        descendants: option.Descendants | option.Text | None = None,
-        snapshot: option.Snapshot | option.Text = "shared",
-        on_snapshot_lost: option.OnSnapshotLost | option.Text | None = None,
+        map: option.Map | option.Returned = "name",
+        descendants: option.Descendants | option.Returned | None = None,
+        snapshot: option.Snapshot | option.Returned = "shared",
+        on_snapshot_lost: option.OnSnapshotLost | option.Returned | None = None,
         give_way_after: float | option.Text | None = None,
-        strategy: option.Strategy | option.Text = "auto",
+        strategy: option.Strategy | option.Returned = "auto",
         key: option.Text | None = None,
         partitions: int | option.Text | None = None,
         interval: option.Text | None = None,
         values_query: option.Text | None = None,
         incremental: option.Text | None = None,
         lookback: option.Text | None = None,
-        null_cursor: option.NullCursor | option.Text = "refuse",
+        null_cursor: option.NullCursor | option.Returned = "refuse",
         max_ahead: float | option.Text = 86400.0,
         deletes: option.Text = "ignore",
         full_every: float | option.Text | None = None,
         atomic_limit: option.Text | None = None,
-        on_target_changed: option.OnTargetChanged | option.Text = "full",
+        on_target_changed: option.OnTargetChanged | option.Returned = "full",
         watermark: option.Text | None = None,
         create: bool | option.Returned = False,
         data_only: bool | option.Returned = False,
         types: option.ColumnTypes | None = None,
-        arrays: option.Arrays | option.Text = "refuse",
-        enums: option.Enums | option.Text = "check",
+        arrays: option.Arrays | option.Returned = "refuse",
+        enums: option.Enums | option.Returned = "check",
         order_by: option.Names | None = None,
         partitioning: bool | option.Returned = False,
         partition_by: option.Names | None = None,
         file_size: int | option.Text | None = None,
         row_group_size: int | option.Text | None = None,
-        compression: option.Compression | option.Text | None = None,
-        mode: option.Mode | option.Text = "append",
+        compression: option.Compression | option.Returned | None = None,
+        mode: option.Mode | option.Returned = "append",
         conflict_columns: option.Names | None = None,
-        atomic: option.Atomic | option.Text | None = None,
-        indexes: option.Indexes | option.Text = "keep",
+        atomic: option.Atomic | option.Returned | None = None,
+        indexes: option.Indexes | option.Returned = "keep",
         unlogged: bool | option.Returned = False,
-        sequences: option.Sequences | option.Text = "set",
+        sequences: option.Sequences | option.Returned = "set",
         on_drift: option.Text = "fail",
         degree: int | option.Text = "auto",
         max_rate: int | option.Text | None = None,
         max_lag: float | option.Text | None = None,
         attempts: int | option.Text = 5,
-        on_error: option.OnError | option.Text = "stop",
+        on_error: option.OnError | option.Returned = "stop",
         stall_timeout: float | option.Text = 600.0,
         grace: float | option.Text = 10.0,
         stale_after: float | option.Text = 86400.0,
-        verify: option.Verify | option.Text = "none",
+        verify: option.Verify | option.Returned = "none",
         control_schema: str = "penstock",
-        show_values: option.ShowValues | option.Text | None = None,
+        show_values: option.ShowValues | option.Returned | None = None,
         # end of options
         **kwargs: Any,
     ) -> None:
         options, endpoints = non_default_options(options_of(locals())), endpoint_arguments(locals())
         with table_in_errors(options):
+            check_arguments(
+                kwargs, known=parameters_of(type(self)), options=options, endpoints=endpoints
+            )
             super().__init__(**endpoints, control_schema=control_schema, **kwargs)
             check_options(options, self._source, self._target)
         self.options = options

@@ -17,7 +17,6 @@ from penstock import (
     SnapshotLost,
     TargetBusy,
     as_arguments,
-    narrate,
 )
 from penstock_airflow.arguments.endpoint import ARGUMENTS, TARGET_ARGUMENTS
 from penstock_airflow.arguments.options import overrides
@@ -118,7 +117,7 @@ class HoldSnapshotOperator(PenstockOperator):
         )
         try:
             with closing(events):
-                for _ in narrate(events, self._log_line, warn=self._log_warning):
+                for _ in self._narrate(events):
                     pass
         except SnapshotLost as error:
             self._log_loss(as_arguments(error.message))
@@ -231,7 +230,7 @@ class ReleaseSnapshotOperator(TargetOperator):
         """Release the snapshot, and check that the run is complete."""
         if not self.run_id:
             raise_missing_run(context, nearest(self, "PrepareCopyOperator", "upstream_task_ids"))
-        target = self._target.connect()
+        target = self._target_url()
         try:
             penstock.release(self.run_id, target=target, control_schema=self.control_schema)
             status = penstock.status(self.run_id, target=target, control_schema=self.control_schema)

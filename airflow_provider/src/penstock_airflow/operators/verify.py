@@ -8,7 +8,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 import penstock
-from penstock import Finished, PenstockError, as_arguments, combined_report, report_text
+from penstock import Finished, PenstockError, combined_report
 from penstock_airflow.arguments.endpoint import ARGUMENTS
 from penstock_airflow.arguments.options import overrides
 from penstock_airflow.lineage.assets import emit
@@ -27,8 +27,6 @@ from penstock_airflow.runs.nights import (
 )
 from penstock_airflow.runs.results import executions, summary_of
 from penstock_airflow.runs.run_ids import clearings
-
-_ADVICE = "clear the failed partitions; committed ones stay as they are"
 
 
 class VerifyCopyOperator(LineageMixin, PenstockOperator):
@@ -76,9 +74,12 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         self.await_snapshot = await_snapshot
         self.on_snapshot_lost = on_snapshot_lost
         self.outlet = outlet
+        self._own_partitions: list[str] = []
+        """The partitions that no mapped task has copied, and this one has."""
 
     def _copy_facts(self) -> CopyFacts:
-        return CopyFacts(self.run_id)
+        # Mapped tasks have reported the rows of theirs.
+        return CopyFacts(self.run_id, self._own_partitions)
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Check and end the run, and return its result."""
@@ -143,12 +144,16 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
     def _conclude(
         self, context: Any, finished: Finished, results: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        target = self._target.connect()
+        target = self._target_url()
         status = penstock.status(finished.run_id, target=target, control_schema=self.control_schema)
+        copied = {id_ for result in results for id_ in result.get("partitions", ())}
+        records = status.committed
+        self._own_partitions = [
+            each.partition_id for each in records if each.partition_id not in copied
+        ]
         summary = summary_of(status)
         report = combined_report([*executions(results), finished], summary["seconds"], self.degree)
-        self.log.info("the run's report\n%s", as_arguments(report_text(report, _ADVICE)))
-        self._log_run_report(finished.run_id, target)
+        self._log_report(report, target)
         if self.outlet is not None:
             emit(context, self.outlet, target, status)
         store_watermark(context, self.outlet, summary["night"], self.log)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
@@ -37,7 +39,7 @@ class HolderThread:
     """
 
     def __init__(self, run_id: str, **arguments: Any) -> None:
-        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.lines: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self.error: PenstockError | None = None
         self.started = threading.Event()
         """Set once the snapshot is taken, or cannot be taken."""
@@ -56,9 +58,16 @@ class HolderThread:
         self._stop.set()
         self._thread.join(JOIN_TIMEOUT)
 
+    def _put(self, level: int, line: str) -> None:
+        self.lines.put((level, line))
+
     def _run(self) -> None:
         try:
-            for _ in narrate(self._events, self.lines.put):
+            put = [
+                partial(self._put, level)
+                for level in (logging.INFO, logging.WARNING, logging.ERROR)
+            ]
+            for _ in narrate(self._events, put[0], warn=put[1], fail=put[2]):
                 self.started.set()
         except PenstockError as error:
             self.error = error
@@ -196,7 +205,8 @@ class HoldSnapshotTrigger(BaseTrigger):
     def _log_lines(self, holder: HolderThread) -> None:
         # Log here, not in the thread: Airflow finds the log of a line by its context.
         while not holder.lines.empty():
-            self.log.info("%s", as_arguments(holder.lines.get()))
+            level, line = holder.lines.get()
+            self.log.log(level, "%s", as_arguments(line))
 
 
 def _failed(error: PenstockError) -> TriggerEvent:

@@ -313,6 +313,22 @@ def check_request(spec: CopySpec) -> None:
     )
 
 
+def check_source(source: str) -> None:
+    """Connect to a source, and disconnect. Nothing is read but what a session asks for itself.
+
+    Args:
+        source: the connection.
+
+    Raises:
+        UsageError: the connection cannot be resolved.
+        PermanentError: the server rejects it.
+        TransientError: the server cannot be reached.
+    """
+    url, backend, *_ = resolve(source, "--source")
+    with during("connecting to the source"):
+        backend.source(url).close()
+
+
 def _written_backend(reference: str) -> Backend | None:
     if reference.startswith("env:"):
         return None

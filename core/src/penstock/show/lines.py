@@ -78,10 +78,10 @@ class Narrator:
             return (self._progress(),)
         return ()
 
-    def is_warning(self, event: Event) -> bool:
-        """Whether an event is displayed as a warning or an error."""
+    def style(self, event: Event) -> str:
+        """Return how an event is displayed, as in `Note.style`; empty if it is not."""
         shown = note(event, self.tally)
-        return shown is not None and shown.style != "plain"
+        return "" if shown is None else shown.style
 
     def _committed(self, event: Committed) -> str:
         tally = self.tally
@@ -100,13 +100,14 @@ class Narrator:
         rows, size = tally.rate()
         seconds_left = tally.seconds_left()
         done, total = tally.commit_counts()
-        what = "partitions"
+        what, failed = "partitions", len(tally.failed)
         if len(tally.tables.names) > FEW:
             done, total = tally.tables.loaded_or_failed, len(tally.tables.names)
-            what = "tables"
+            what, failed = "tables", len(tally.tables.failed)
         return (
-            f"progress: {percent(tally.overall())}, {done:,} of {total:,} "
-            f"{what}, {number(tally.rows)} rows, {number(rows)} rows/s, "
+            f"progress: {percent(tally.overall())}, {done:,} of {total:,} {what}"
+            + (f", {failed:,} failed" if failed else "")
+            + f", {number(tally.rows)} rows, {number(rows)} rows/s, "
             f"{megabytes(size)} MB/s"
             + (f", about {duration(seconds_left)} left" if seconds_left else "")
         )

@@ -8,76 +8,105 @@ from typing import Any
 
 from penstock.events import (
     BatchFinished,
+    BatchStarted,
     Committed,
+    DegreeChanged,
     Event,
     Failed,
     Finished,
+    PartitionsChecked,
     Planned,
     Retrying,
     SnapshotChanged,
     StepChanged,
+    Verified,
     Warned,
 )
 from penstock.figures.execution_end import end_of
+from penstock.figures.run_report import RunReport
 from penstock.model.plans import MOST_NAMED
 from penstock.show.folding import FEW, folded_lines
 from penstock.show.lines import Narrator
 from penstock.show.notes import warning_lines
 from penstock.show.run_report import failure_line, run_report_text
 from penstock.show.tally import Tally
-from penstock.show.text import error_lines, one_line
+from penstock.show.text import error_lines, not_copied_lines, one_line
 
 SLOWEST = 10
 
-# Events that are logged as warnings if they are displayed as such. The number of streams changes
-# for many reasons, most of them harmless.
-_GRAVE = (Retrying, SnapshotChanged, StepChanged, Warned)
+# The levels of notes that are logged as displayed. The number of streams changes for many reasons,
+# most of them harmless.
+_GRAVE = (Retrying, SnapshotChanged, StepChanged, Warned, Verified, PartitionsChecked)
+Say = Callable[[str], object]
 
 
 def narrate(
     events: Iterable[Event],
-    say: Callable[[str], object],
+    say: Say,
     only: int = 0,
     *,
     commits: bool = True,
-    warn: Callable[[str], object] | None = None,
+    warn: Say | None = None,
+    fail: Say | None = None,
 ) -> Iterator[Event]:
     """Pass events on, and log important ones, with the progress every few seconds.
 
-    The final failure is not logged here: it is in `Finished.failures`, and the caller that raises
-    it logs it.
+    What ends a single run is not logged here: it is in `Finished.failures`, and the caller that
+    raises it logs it. A partition or table that fails while others go on is.
 
     Args:
         events: the events of an execution.
         say: receives a line, without a line break.
         only: how many partitions were requested; 0 for the whole plan.
-        warn: receives the lines of warnings, including those of plans; by default `say`.
         commits: log each committed partition; False if another component reports them.
+        warn: receives the lines of warnings, including those of plans; by default `say`.
+        fail: receives the lines of partitions, tables and steps that failed; by default `warn`.
     """
+    warn = warn or say
+    levels = {"warning": warn, "error": fail or warn}
     narrator = Narrator(Tally(only))
-    failed: dict[tuple[str, str], tuple[str, ...]] = {}
+    failed: tuple[Failed, tuple[str, ...]] | None = None
+    """A failed attempt whose next event tells whether another attempt follows."""
     for event in events:
+        if failed is not None:
+            lost, lines = failed
+            failed = None
+            if _goes_on(event, lost):
+                _tell(warn, lines)
+            elif narrator.tally.is_batch or not isinstance(event, Finished):
+                _tell(levels["error"], lines)
         lines = narrator.lines(event)
         if isinstance(event, Failed):
-            failed[event.run_id, event.partition_id] = lines
-            lines = ()
+            failed, lines = (event, lines), ()
         elif isinstance(event, Planned) and only:
             lines = lines[:1]  # the reasons were logged when the run was planned
         elif isinstance(event, Committed) and not commits:
             lines = ()
-        elif isinstance(event, Retrying):
-            lines = (*failed.pop((event.run_id, event.partition_id), ()), *lines)
         warned = set(warning_lines(event.warnings)) if isinstance(event, Planned) else ()
-        grave = isinstance(event, _GRAVE) and narrator.is_warning(event)
+        style = narrator.style(event) if isinstance(event, _GRAVE) else "plain"
+        if isinstance(event, BatchStarted):
+            # Below the first line are the tables that cannot be copied.
+            say(lines[0])
+            style, lines = "error", lines[1:]
         for line in lines:
-            if warn is None or not (grave or line in warned):
-                say(line)
-            elif grave:
-                warn(line)
+            if line not in warned:
+                levels.get(style, say)(line)
             else:  # a log may show it without the line above, which names the table
                 table = narrator.tally.table(event.run_id) if narrator.tally.is_batch else ""
                 warn(f"{one_line(table)}: {line.strip()}" if table else line.strip())
         yield event
+
+
+def _goes_on(event: Event, failed: Failed) -> bool:
+    """Whether the event after a failed attempt says that its partition is tried again."""
+    if isinstance(event, Retrying):
+        return (event.run_id, event.partition_id) == (failed.run_id, failed.partition_id)
+    return isinstance(event, DegreeChanged | SnapshotChanged)
+
+
+def _tell(log: Say, lines: Iterable[str]) -> None:
+    for line in lines:
+        log(line)
 
 
 def failure_text(finished: Finished | BatchFinished) -> str:
@@ -160,6 +189,23 @@ def combined_report(executions: Sequence[Finished], seconds: float, degree: int)
         updated=total("updated") if changed else None,
         timings=tuple(timings[:SLOWEST]),
     )
+
+
+def whole_report_text(report: RunReport, finished: Finished | BatchFinished) -> str:
+    """Return the report of a run or batch as text, with what only its last execution tells.
+
+    Args:
+        report: the report of all executions, from the target.
+        finished: the last event of the last execution.
+    """
+    end = end_of(finished).end
+    assert end is not None
+    if report.runs:
+        text = run_report_text(report)
+        return "\n".join(
+            [text, *(["", *not_copied_lines(end.not_copied)] if end.not_copied else [])]
+        )
+    return run_report_text(replace(report, end=replace(end, before=0)))
 
 
 def report_text(finished: Finished | BatchFinished, go_on: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.events import (
@@ -183,6 +183,8 @@ def note(event: Event, tally: Tally) -> Note | None:
             return Note("plain" if event.ok else "error", (text,))
         case Merged():
             return Note("plain", (_merged_line(event, tally),))
+        case Warned(error=Mapping()):  # a table of a batch
+            return Note("error", (one_line(event.message),))
         case Warned():
             return Note("warning", (f"warning: {one_line(event.message)}",))
     return None

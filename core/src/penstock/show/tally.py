@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.errors import TooManyConnections
 from penstock.events import (
     AttemptEvent,
     BatchFinished,
@@ -167,7 +168,7 @@ class Tally:
         """Whether a signal has arrived and the streams are being ended."""
         self.streams: dict[str, Stream] = {}
         self.failed: dict[str, str] = {}
-        """Runs by the names of partitions that failed permanently."""
+        """Runs by the names of partitions that failed and are not tried again."""
         self._runs: dict[str, _Run] = {}
         self._sums = _Sums()
         self._begin()
@@ -228,6 +229,8 @@ class Tally:
                 self._commit(event)
             case Failed():
                 self._fail(event)
+            case Retrying():
+                self.failed.pop(self.partition_name(event), None)
             case Warned(error=Mapping()) if event.run_id not in self.tables.failed:
                 self.tables.failed[event.run_id] = self.table(event.run_id)
                 self.tables.unplanned += event.run_id not in self._runs
@@ -322,7 +325,7 @@ class Tally:
     def _fail(self, event: Failed) -> None:
         shown = self.partition_name(event)
         self.streams.pop(shown, None)
-        if not event.error.get("transient"):
+        if event.error.get("error") != TooManyConnections.__name__:  # it is put off
             self.failed[shown] = event.run_id
 
     def label(self, event: AttemptEvent) -> str:

@@ -189,6 +189,29 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     return options
 
 
+def value_mistakes(options: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the values of options, each on its own.
+
+    Args:
+        options: known options by name. Whether they fit together is for `CopySpec` to say.
+    """
+    return [mistake for name, value in options.items() if (mistake := _value_mistake(name, value))]
+
+
+def _value_mistake(name: str, value: Any) -> str:
+    named = {} if name in ("table", "query") else {"table": "some.table"}
+    try:
+        values = {item.name: item.default for item in fields(CopySpec)}
+        values |= named | read_options({name: value}, "")
+        spec = object.__new__(CopySpec)
+        for key, each in values.items():
+            object.__setattr__(spec, key, each)
+        _check_values(spec)
+    except UsageError as error:
+        return error.message.removeprefix(": ")
+    return ""
+
+
 def _is_same(name: str, mine: Any, theirs: Any) -> bool:
     """Whether two values of an option mean the same."""
     if name == "strategy":

@@ -8,8 +8,9 @@ import pydantic
 
 from dagster_penstock.components.base import Connection, CopiesComponent
 from dagster_penstock.components.options import resolve_connection
+from dagster_penstock.connections import check_not_refused
 from dagster_penstock.tables_file import specs_of_file
-from penstock import CopySpec
+from penstock import CopySpec, UsageError
 
 
 class CopyFileComponent(CopiesComponent):
@@ -59,4 +60,9 @@ class CopyFileComponent(CopiesComponent):
     ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
         path = context.path if context.path.is_dir() else context.path.parent
         ends = {"source": self.source, "target": self.target}
+        for side, connection in ends.items():
+            try:
+                check_not_refused(side, connection)
+            except UsageError as error:
+                raise dg.DagsterInvalidDefinitionError(f"{place}: {error.message}") from None
         return specs_of_file(path / self.file, tables=self.tables, **ends), None

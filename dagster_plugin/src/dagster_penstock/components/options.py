@@ -11,7 +11,13 @@ import dagster as dg
 import pydantic
 from pydantic_core import core_schema
 
-from dagster_penstock.connections import check_ends, reference
+from dagster_penstock.connections import (
+    REFUSED,
+    check_ends,
+    check_not_refused,
+    has_password,
+    reference,
+)
 from penstock import CopySpec, PlanningError, UsageError, as_arguments
 
 # The connections have fields of their own, and Penstock derives the run id.
@@ -121,11 +127,17 @@ def resolve_tables(
 
 
 def resolve_connection(context: dg.ResolutionContext, value: str | None) -> str | None:
-    """Return a connection; an environment variable stays a reference, and is read by the step."""
+    """Return a connection; an environment variable stays a reference, and is read by the step.
+
+    A password in the file is dropped here, and refused with the copies: Dagster's error for a
+    mistake in a line would show the line.
+    """
     if value is None:
         return None
     if variable := _VARIABLE.fullmatch(value):
         return f"env:{variable[1]}"
+    if not is_template(value) and has_password(value):
+        return REFUSED
     return reference(context.resolve_value(value, as_type=str))
 
 
@@ -169,6 +181,8 @@ def copy_specs(
         merged = {**options, **table, **ends}
         specified = {option: value for option, value in merged.items() if value is not None}
         try:
+            for side, connection in ends.items():
+                check_not_refused(side, connection)
             spec = CopySpec.from_mapping(specified, "options")
             check_ends(spec)
             specs.append(spec)

@@ -118,6 +118,7 @@ class _Batch:
                 lambda line: log.info(in_dagster(line)),
                 commits=not all(copy.keys for copy in copies),
                 warn=lambda line: log.warning(in_dagster(line)),
+                fail=lambda line: log.error(in_dagster(line)),
             ):
                 yield from self._take(event)
 

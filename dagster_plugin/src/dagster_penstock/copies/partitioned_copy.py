@@ -16,6 +16,7 @@ from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import (
     Loaded,
+    column_lineage,
     empty_metadata,
     partition_metadata,
     version_tags,
@@ -225,6 +226,7 @@ class PartitionedCopy(Copy):
         metadata = partition_metadata(
             self._spec, run_id, self._request, plan, partition_id(key), loaded
         )
+        metadata |= column_lineage(self._spec, plan, self._source_key)
         return self._materialization(key, metadata, run_id)
 
     def _materialization(

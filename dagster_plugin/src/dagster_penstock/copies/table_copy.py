@@ -14,7 +14,7 @@ import dagster as dg
 import penstock
 from dagster_penstock.checks import NAMES
 from dagster_penstock.claims import claim_of
-from dagster_penstock.connections import with_s3_keys
+from dagster_penstock.connections import source_path, with_s3_keys
 from dagster_penstock.events import in_dagster, report_with_partition_keys, with_partition_keys
 from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_user, request_of
 from dagster_penstock.metadata import MaterializationHistory
@@ -228,6 +228,7 @@ class Copy(ABC):
                     lambda line: log.info(f"{name}: {in_dagster(line)}"),
                     commits=not self.keys,
                     warn=lambda line: log.warning(f"{name}: {in_dagster(line)}"),
+                    fail=lambda line: log.error(f"{name}: {in_dagster(line)}"),
                 )
         except PenstockError:
             if not self.only_differs(self.status(request.run_id)):
@@ -330,6 +331,20 @@ class Copy(ABC):
             UsageError: the S3 resource cannot be used.
         """
         return with_s3_keys(self._spec_without_keys, self._s3)
+
+    @cached_property
+    def _source_key(self) -> dg.AssetKey | None:
+        """The key of the source's asset, as translated; None unless it is known which it is."""
+        dependencies = [each.asset_key for each in self._asset_spec.deps]
+        usual = dg.AssetKey(source_path(self._spec_without_keys))
+        if usual in dependencies:
+            return usual
+        return dependencies[0] if len(dependencies) == 1 else None
+
+    @property
+    def _asset_spec(self) -> dg.AssetSpec:
+        spec: dg.AssetSpec = self._context.assets_def.specs_by_key[self.asset]
+        return spec
 
     @cached_property
     def batch_id(self) -> str:

@@ -13,7 +13,7 @@ from dagster_penstock.connections import target_name
 from dagster_penstock.copies.lost_rows import forget_lost
 from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
-from dagster_penstock.metadata import covered_metadata, table_metadata
+from dagster_penstock.metadata import column_lineage, covered_metadata, table_metadata
 from penstock import Committed, RunStatus, TableRequest, UsageError
 
 
@@ -55,6 +55,7 @@ class WholeCopy(Copy):
             asset_key=self.asset,
             metadata={
                 **metadata,
+                **column_lineage(self._spec, status.run.plan, self._source_key),
                 "penstock/report": dg.MetadataValue.md(self._report()),
             },
             data_version=dg.DataVersion(run_id),
