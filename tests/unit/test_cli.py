@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import _COMMANDS, main, make_parser
+from penstock.cli.help import COMMANDS
+from penstock.cli.main import main, make_parser
 from penstock.cli.options import read_overrides, read_spec
 from penstock.errors import (
     Diagnosis,
@@ -324,7 +325,7 @@ def test_the_help_fits_80_columns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ("", *_COMMANDS):
+    for command in ("", *COMMANDS):
         assert main([*filter(None, [command]), "--help"]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) > 10

@@ -236,9 +236,9 @@ __all__ = [
     "value_mistakes",
     "verify",
     "watch_claims",
-    "whole_report_text",
     "watermark_history",
     "watermarks",
+    "whole_report_text",
     "with_parameters",
 ]
 

@@ -137,7 +137,7 @@ class PlainDisplay(_Lines):
         lines = self._narrator.lines(event)
         if self._only_warnings and isinstance(event, Planned):
             lines = tuple(line.strip() for line in lines if line in warning_lines(event.warnings))
-        elif self._only_warnings and not self._narrator.is_warning(event):
+        elif self._only_warnings and self._narrator.style(event) in ("", "plain"):
             return
         for line in lines:
             self._file.write(f"{event.at[11:19]}Z  {line}\n")
