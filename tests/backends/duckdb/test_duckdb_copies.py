@@ -463,7 +463,7 @@ def test_omitted_objects_are_listed_from_another_system(source_url: str, target:
     }
 
 
-@pytest.mark.parametrize("first", [0, 100])
+@pytest.mark.parametrize("first", [0, 100, 4000])
 def test_long_texts_take_more_memory(tmp_path: Path, first: int) -> None:
     """DuckDB reads 2,048 rows at once, here of 100 KB, which exceed a worker's usual limit."""
     source = tmp_path / "source.duckdb"

@@ -18,9 +18,10 @@ from penstock.backends.shared.values.arrow import no_rows
 from penstock.backends.sql.dialect import Type
 from penstock.backends.sql.one_file.reader import FileReader
 from penstock.backends.sql.rows.computed_columns import computed_rows
-from penstock.errors import Diagnosis, PermanentError
+from penstock.errors import Diagnosis, PermanentError, TransientError
 from penstock.model.plans import Partition
-from penstock.model.tables import ColumnPair, TableRef
+from penstock.model.tables import ColumnPair, Relation, TableRef
+from penstock.spec.worker_spec import WorkerSpec
 
 # One DuckDB vector at a time: rows may be long, and larger batches gain nothing (measured).
 BATCH_ROWS = 2048
@@ -29,6 +30,11 @@ BATCH_BYTES = 16 << 20
 
 class DuckReader(FileReader[DuckSession]):
     """A reader of partitions from a DuckDB database."""
+
+    def __init__(self, path: str | None, spec: WorkerSpec) -> None:
+        super().__init__(path, spec)
+        self._with_long_texts: set[Relation] = set()
+        """The tables whose texts need more memory than usual."""
 
     def connect(self) -> DuckSession:
         pa.set_cpu_count(1)
@@ -42,21 +48,30 @@ class DuckReader(FileReader[DuckSession]):
         with translated("source", subject):
             query, types = self._query(session, partition)
             converter = _BatchConverter(self.spec.pairs, types, f"source: {subject}")
+            table = self.spec.relation
+            if table in self._with_long_texts:
+                self._allow_values(session)
             again = False
             try:
                 yield from self._read(session, query, converter)
             except (duckdb.OutOfMemoryException, OSError) as error:
-                if "Out of Memory" not in str(error):
+                if "Out of Memory" not in str(error):  # Arrow reports it as an OSError
                     raise
-                if converter.rows:  # Arrow reports it as an OSError
+                if table in self._with_long_texts or not self._allow_values(session):
                     raise PermanentError(
                         f"source: {subject}: after row {converter.rows:,}: the texts of the next "
-                        "2,048 rows take more than a worker's 128 MiB; use smaller partitions "
-                        "(--partitions), or leave out large columns",
+                        "2,048 rows take more memory than a worker has; leave out large columns "
+                        "(--exclude-columns)",
                         Diagnosis(side="source"),
                     ) from error
-                if not self._allow_values(session):
-                    raise
+                self._with_long_texts.add(table)
+                if converter.rows:
+                    raise TransientError(
+                        f"source: {subject}: after row {converter.rows:,}: the texts of the next "
+                        "2,048 rows take more memory than a worker was given; it reads the "
+                        "partition again with more",
+                        Diagnosis(side="source"),
+                    ) from error
                 again = True
             if again:  # here, where the error no longer holds the first result
                 yield from self._read(session, query, converter)
