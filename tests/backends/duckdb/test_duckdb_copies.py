@@ -463,6 +463,26 @@ def test_omitted_objects_are_listed_from_another_system(source_url: str, target:
     }
 
 
+def test_long_texts_are_committed(tmp_path: Path) -> None:
+    """At the commit DuckDB holds those that fill no row group."""
+    source, target = tmp_path / "source.duckdb", tmp_path / "target.duckdb"
+    with duckdb.connect(source) as session:
+        session.execute(
+            "CREATE TABLE texts AS SELECT i AS id, repeat(md5(i::VARCHAR), 3125) AS value"
+            " FROM range(3000) t(i)"
+        )
+    spec = CopySpec(
+        source=f"duckdb:///{source}",
+        target=f"duckdb:///{target}",
+        table="main.texts",
+        strategy="whole",
+    )
+    list(penstock.copy(spec))
+    with duckdb.connect(target) as session:
+        found = session.sql("SELECT count(*), sum(length(value)) FROM texts").fetchall()
+    assert found == [(3000, 3000 * 100_000)]
+
+
 @pytest.mark.parametrize("first", [0, 100, 4000])
 def test_long_texts_take_more_memory(tmp_path: Path, first: int) -> None:
     """DuckDB reads 2,048 rows at once, here of 100 KB, which exceed a worker's usual limit."""

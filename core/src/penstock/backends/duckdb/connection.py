@@ -21,6 +21,9 @@ from penstock.errors import Diagnosis, PlanningError
 WORKER_MEMORY = 128 << 20
 # Copies of a value that DuckDB holds at once: in the batch, in blocks, and in the log.
 _COPIES = 8
+# Shorter rows of an incomplete row group can be spilled (measured: 10 kB can, 60 kB cannot).
+_LONG_ROW = 16 << 10
+_GROUP_ROWS = 122_880
 # What DuckDB allocates per byte of text that it reads: a power of two, beside the blocks read.
 _PER_TEXT_BYTE = 3
 # The most bytes of texts in 2,048 rows, by the statistics of each column's segments.
@@ -56,15 +59,21 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     return connection
 
 
-def allow_values_of(connection: DuckDBPyConnection, size: int) -> None:
-    """Raise a worker's memory limit, if batches are so large that their values would exceed it.
+def allow_values_of(connection: DuckDBPyConnection, widest: int, total: int, rows: int) -> None:
+    """Raise a worker's memory limit, if rows that are to be loaded would exceed it.
 
     Args:
         connection: the worker's session.
-        size: the size of the largest batch in bytes.
+        widest: the size of the largest batch in bytes.
+        total: the size of all batches in bytes.
+        rows: their number of rows.
     """
-    if size * _COPIES > WORKER_MEMORY:
-        connection.execute(f"SET memory_limit = '{WORKER_MEMORY + size * _COPIES}B'")
+    size = widest * _COPIES
+    if rows and total / rows > _LONG_ROW:
+        # At the commit it holds all texts of the last, incomplete row group.
+        size += round(total * min(1, _GROUP_ROWS / rows))
+    if size > WORKER_MEMORY:
+        connection.execute(f"SET memory_limit = '{WORKER_MEMORY + size}B'")
 
 
 def allow_values_in(connection: DuckDBPyConnection, rows: str) -> bool:

@@ -32,7 +32,7 @@ class DuckLoading(SqlLoading[FileStage]):
     def insert_staged(self, stage: FileStage, table: str) -> int:
         insert = f"INSERT INTO {table} ({self._listed}) SELECT * FROM {ROWS}"
         with translated("target", self._subject):
-            allow_values_of(self._connection, stage.widest)
+            allow_values_of(self._connection, stage.widest, stage.bytes, stage.rows)
             self._connection.register(ROWS, stage.batches())
             try:
                 ((rows,),) = self._connection.execute(insert).fetchall()

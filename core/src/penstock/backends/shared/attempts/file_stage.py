@@ -28,7 +28,8 @@ class FileStage:
         self._sink: Any = None
         self._writer: Any = None
         self._caster: Caster | None = None
-        self._rows = 0
+        self.rows = self.bytes = 0
+        """What was staged."""
         self.widest = 0
         """The size in bytes of the largest batch that was staged."""
 
@@ -73,7 +74,7 @@ class FileStage:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer = pa.ipc.new_stream(self._sink, schema, options=options)
         cast = self._caster.cast(block)
-        self.check_values(cast, self._rows)
+        self.check_values(cast, self.rows)
         try:
             self._writer.write_batch(cast)
         except OSError as error:
@@ -81,14 +82,15 @@ class FileStage:
                 f"{self.subject}: cannot be staged in {self._path}: {error}",
                 Diagnosis(side="target"),
             ) from error
-        self._rows += block.num_rows
+        self.rows += block.num_rows
+        self.bytes += cast.nbytes
         self.widest = max(self.widest, cast.nbytes)
 
     def end(self, wait: Wait) -> int:
         assert self._writer is not None
         self._writer.close()
         self._sink.close()
-        return self._rows
+        return self.rows
 
     def check_held(self) -> None:
         if not is_at(self._descriptor, self._path):
