@@ -51,10 +51,7 @@ def test_airflow_lists_the_provider(
     assert found["version"] == "0.1.0"
     assert found["description"].startswith("Copies big tables")
     output = run(clean_airflow / "python", "-W", "ignore", "-c", SAYS_URL, cwd=tmp_path, env=env)
-    assert (
-        output.splitlines()[-1]
-        == "https://github.com/penstock-dev/penstock/blob/main/docs/airflow.md"
-    )
+    assert output.splitlines()[-1] == "https://pypi.org/project/airflow-provider-penstock/"
 
 
 CHECKS = """

@@ -19,17 +19,6 @@ _OPERATORS = (
 
 
 _TRANSFERS = ("copy_table", "copy_all", "copy_partition")
-# Of assets that tasks emit. Their own providers normalize them, so no handler is named here.
-_ASSET_SCHEMES = (
-    "clickhouse",
-    "duckdb",
-    "file",
-    "mssql",
-    "mysql",
-    "postgres",
-    "s3",
-    "snowflake",
-)
 _GUIDE = "/docs/airflow.md"
 FIELD_BEHAVIOUR: dict[str, Any] = {
     # Every database has a use for each field: Extra has the parameters of its driver.
@@ -77,7 +66,8 @@ def get_provider_info() -> dict[str, Any]:
             }
             for module in _TRANSFERS
         ],
-        "asset-uris": [{"schemes": list(_ASSET_SCHEMES)}],
+        # Their own providers normalize them, so no handler is named here.
+        "asset-uris": [{"schemes": _schemes()}],
         "triggers": [
             {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.triggers.snapshot"]},
         ],
@@ -114,3 +104,9 @@ def get_provider_info() -> dict[str, Any]:
 def _database_types() -> list[str]:
     """Return the types of connections that installed backends support."""
     return sorted({entry.name for entry in entry_points(group="penstock.connections")})
+
+
+def _schemes() -> list[str]:
+    """Return the schemes of the URLs that installed backends support."""
+    names = {entry.name.partition(".")[0] for entry in entry_points(group="penstock.backends")}
+    return sorted(name for name in names if name.isalnum())

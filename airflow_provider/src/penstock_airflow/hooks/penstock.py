@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from airflow.providers.common.compat.sdk import BaseHook
@@ -19,7 +20,6 @@ from penstock import (
 from penstock_airflow.provider_info import FIELD_BEHAVIOUR
 
 _TYPE = "penstock"
-_EXTRA_EXAMPLE = '{"type": "postgres", "sslmode": "require"}'
 # The extra field of such a connection that holds the type of database.
 _TYPE_FIELD = "type"
 # The extra field that says what the button Test tries.
@@ -51,7 +51,8 @@ class PenstockHook(BaseHook):  # type: ignore[misc, unused-ignore]
     def get_ui_field_behaviour(cls) -> dict[str, Any]:
         """Return labels and examples for the form of Airflow 2.11; later ones read the metadata."""
         behaviour = {key.replace("-", "_"): value for key, value in FIELD_BEHAVIOUR.items()}
-        return {**behaviour, "placeholders": {**behaviour["placeholders"], "extra": _EXTRA_EXAMPLE}}
+        example = json.dumps({_TYPE_FIELD: connection_types()[0]})
+        return {**behaviour, "placeholders": {**behaviour["placeholders"], "extra": example}}
 
     def get_url(self) -> str:
         """Return the URL of the connection. It holds secrets.

@@ -16,7 +16,6 @@ from penstock.cli.help import COMMANDS, CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT
 from penstock.cli.output import flush_output, reader_closed, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.errors import EXIT_DONE, EXIT_USAGE, Interrupted, PenstockError, UsageError
-from penstock.model import values
 from penstock.workers import early_fork
 
 
@@ -118,6 +117,8 @@ def _choose_values(choice: str | None) -> None:
     Raises:
         UsageError: the environment variable holds an unknown choice.
     """
+    from penstock.model import values  # noqa: PLC0415 - no help needs it
+
     setting = os.environ.get(values.VARIABLE)
     if setting and setting not in values.SHOW_VALUES:
         raise UsageError(

@@ -293,7 +293,9 @@ class Execution:
         self._records_known = False
         works = [(run, work) for run in self.working_runs() for work in run.works()]
         many = len({run.run_id for run, _ in works}) > 1
-        return _largest_first(works) if many else [work for _, work in works]
+        if not many:
+            return [work for _, work in works]
+        return _largest_first([(run, run.joined(work)) for run, work in works])
 
     def _watch(self) -> Iterable[Event]:
         # All runs that hold a snapshot hold the same one.

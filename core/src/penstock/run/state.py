@@ -44,7 +44,6 @@ from penstock.run.control_link import ControlLink
 from penstock.run.report import Report
 from penstock.run.resume_checks import unless_complete
 from penstock.run.snapshot.source_view import SourceView
-from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values
@@ -299,30 +298,27 @@ class RunState:
 
     def works(self) -> list[Work]:
         """Return the partitions that are left, according to the records read so far."""
-        spec, batch = self._worker_spec(), self._joins_batch()
+        spec = self._worker_spec()
         return [
-            Work(
-                spec,
-                partition,
-                self.spec.attempts,
-                self.spec.on_error == "stop",
-                batch if (partition.bytes or 0) <= JOINED else "",
-            )
+            Work(spec, partition, self.spec.attempts, self.spec.on_error == "stop")
             for partition in self._partitions
             if partition.id not in self._done
         ]
 
-    def _joins_batch(self) -> str:
-        """Return the batch with whose tables the only partition of this one may be committed."""
-        plan = self.plan
+    def joined(self, work: Work) -> Work:
+        """Return a partition of the run with its batch, if others may be committed with it."""
+        from penstock.spec.batch_spec import batch_of  # noqa: PLC0415 - batches only
+
+        size = work.partition.bytes
         joins = (
             self._ends.capabilities.target.joins_attempts
             and self.spec.load_mode.of_partitions.entry is Entry.INSERT
-            and len(plan.partitions) == 1
-            and plan.partitions[0].bytes is not None
-            and not plan.load.volatile
+            and len(self.plan.partitions) == 1
+            and size is not None
+            and size <= JOINED
+            and not self.plan.load.volatile
         )
-        return batch_of(self.run_id, self.spec) if joins else ""
+        return replace(work, batch=batch_of(self.run_id, self.spec)) if joins else work
 
     def _worker_spec(self) -> WorkerSpec:
         spec, plan = self.spec, self.plan

@@ -201,9 +201,11 @@ class Worker:
         self, members: Sequence[tuple[WorkerSpec, Partition, int]]
     ) -> Sequence[Committed]:
         writer: JoiningWriter = cast("JoiningWriter", self._writer)
-        self._switch_reader(members[0][0])
+        spec, partition, attempt = members[0]
+        self._switch_reader(spec)
+        self._reader.label(f"penstock:{spec.run_id}:{partition.id}:{attempt}")
         if isinstance(self._reader, ConnectsAhead):
-            self._reader.connect_ahead(members[0][1])
+            self._reader.connect_ahead(partition)
         waiter = Waiter(Meter(), self._spec.stall_timeout)
         if not writer.begin_group(members, waiter):
             return ()
