@@ -104,7 +104,7 @@ def test_an_enum_type_is_created(films: str, target_url: str) -> None:
 def test_a_mode_that_creates_a_missing_table_creates_the_type(
     films: str, target_url: str, mode: str
 ) -> None:
-    not_copied_by_kind(films, target_url, enums="type", mode=mode)
+    not_copied_by_kind(films, target_url, enums="type", mode=mode, create=True)
     assert ask(target_url, LABELS) == MADE
     assert ask(target_url, "SELECT count(*) FROM shop.film") == [(2,)]
 

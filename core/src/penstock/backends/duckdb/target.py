@@ -50,7 +50,12 @@ class DuckTarget(FileTarget):
                 "duckdb:////absolute/path; found a database in memory, which ends with its process"
             )
         super().__init__(Database(path), control_schema)
+        self._is_new = not os.path.exists(path)
         self._defined: dict[TableRef, tuple[Column, ...]] = {}
+
+    def schemas_beside(self, table: TableRef) -> tuple[str, ...] | None:
+        # In a file that does not exist yet, no schema can be mistyped.
+        return None if self._is_new else super().schemas_beside(table)
 
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
