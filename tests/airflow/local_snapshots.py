@@ -109,7 +109,8 @@ def test_a_permanent_failure_fails_the_run_and_releases_the_snapshot(lines: Line
     # It was not retried, since a retry could not help.
     assert tries(run) == {}
     log = run.log("lines.copy", states.index("failed"))
-    assert log.count("no such row, please") == 1, log
+    # When it happens, and by the exception that fails the task.
+    assert log.count("no such row, please") == 2, log
     assert run.task("lines.verify").state == "upstream_failed"
     assert run.task("lines.snapshot").state == "success"
 

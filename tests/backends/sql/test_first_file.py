@@ -120,14 +120,14 @@ def test_sakila_into_postgresql(
     words = text.replace("\n# ", " ")
     assert "last_update (timestamp, without an index) may say when a row has changed" in words
     assert '# incremental = "last_update"\n# lookback = "1h"\n' in text
-    night(file, target_schema="sakila")
-    assert night(file, target_schema="sakila") == {}
+    night(file, target_schema="sakila", create=True)
+    assert night(file, target_schema="sakila", create=True) == {}
     run_mysql(
         sakila,
         "DELETE FROM film_actor WHERE actor_id = 1",
         "UPDATE actor SET last_name = 'NIGHT' WHERE actor_id = 1",
     )
-    changed = night(file, target_schema="sakila")
+    changed = night(file, target_schema="sakila", create=True)
     assert changed["actor"] == (0, 1, 0)
     assert changed["film_actor"][2] > 0
     target_rows = ask(target_url, "SELECT actor_id, film_id FROM sakila.film_actor ORDER BY 1, 2")
@@ -146,13 +146,13 @@ def test_a_column_instead_of_all_rows(
     few = ("--tables", "actor", "film_actor")
     text = init(file, sakila, target_url, monkeypatch, *few)
     file.write_text(re.sub(r"^# (incremental|lookback) =", r"\1 =", text, flags=re.MULTILINE))
-    night(file, target_schema="sakila")
+    night(file, target_schema="sakila", create=True)
     run_mysql(
         sakila,
         "DELETE FROM film_actor WHERE actor_id = 1",
         "UPDATE actor SET last_name = 'NIGHT', last_update = now() WHERE actor_id = 1",
     )
-    changed = night(file, target_schema="sakila")
+    changed = night(file, target_schema="sakila", create=True)
     assert changed["actor"] == (0, 1, 0)
     assert changed["film_actor"][2] > 0
 
