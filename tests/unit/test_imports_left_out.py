@@ -1,4 +1,4 @@
-"""What Penstock's own processes leave out, and what other distributions' backends get."""
+"""Packages that Penstock's processes leave out, unless a backend of another distribution runs."""
 
 from __future__ import annotations
 

@@ -54,8 +54,7 @@ impl CopyOut {
         }
     }
 
-    /// Give back what `row` takes beyond the usual: the row is copied, and whoever has the copy may
-    /// take a while.
+    /// Free the memory of a large `row`, once it has been copied: using the copy may take a while.
     pub fn release(&mut self) {
         match &mut self.way {
             Way::Libpq(message) => *message = None,

@@ -196,7 +196,7 @@ impl<'a> Column<'a> {
         usize::try_from(i32::from_le_bytes(number(self.offsets, place)?)).ok()
     }
 
-    /// Where so many texts begin and end; a negative place is one that no text has.
+    /// The bounds of each of these texts. A negative offset makes a bound that no text has.
     fn ranges(&self, first: Row, rows: usize) -> Option<impl Iterator<Item = (usize, usize)>> {
         let start = 4 * (self.first + first);
         let offsets = self.offsets.get(start..start + 4 * (rows + 1))?;

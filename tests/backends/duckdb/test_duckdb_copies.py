@@ -463,21 +463,20 @@ def test_omitted_objects_are_listed_from_another_system(source_url: str, target:
     }
 
 
-def test_long_texts_are_committed(tmp_path: Path) -> None:
-    """At the commit DuckDB holds those that fill no row group."""
-    source, target = tmp_path / "source.duckdb", tmp_path / "target.duckdb"
+def copy_texts(source: Path, target: str, rows: int, short: int = 0) -> None:
+    """Copy a new table of texts of 100 KB, after some short ones."""
     with duckdb.connect(source) as session:
         session.execute(
-            "CREATE TABLE texts AS SELECT i AS id, repeat(md5(i::VARCHAR), 3125) AS value"
-            " FROM range(3000) t(i)"
+            "CREATE TABLE texts AS SELECT i AS id, repeat(md5(i::VARCHAR),"
+            f" CASE WHEN i < {short} THEN 1 ELSE 3125 END) AS value FROM range({short + rows}) t(i)"
         )
-    spec = CopySpec(
-        source=f"duckdb:///{source}",
-        target=f"duckdb:///{target}",
-        table="main.texts",
-        strategy="whole",
-    )
-    list(penstock.copy(spec))
+    copy(url(source), target, table="main.texts", strategy="whole")
+
+
+def test_long_texts_are_committed(tmp_path: Path) -> None:
+    """At the commit DuckDB holds those that fill no row group."""
+    target = tmp_path / "target.duckdb"
+    copy_texts(tmp_path / "source.duckdb", url(target), 3000)
     with duckdb.connect(target) as session:
         found = session.sql("SELECT count(*), sum(length(value)) FROM texts").fetchall()
     assert found == [(3000, 3000 * 100_000)]
@@ -486,20 +485,8 @@ def test_long_texts_are_committed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [0, 100, 4000])
 def test_long_texts_take_more_memory(tmp_path: Path, first: int) -> None:
     """DuckDB reads 2,048 rows at once, here of 100 KB, which exceed a worker's usual limit."""
-    source = tmp_path / "source.duckdb"
-    with duckdb.connect(source) as session:
-        session.execute(
-            "CREATE TABLE texts AS SELECT i AS id, repeat(md5(i::VARCHAR),"
-            f" CASE WHEN i < {first} THEN 1 ELSE 3125 END) AS value FROM range({first + 1500}) t(i)"
-        )
     target = tmp_path / "target"
-    spec = CopySpec(
-        source=f"duckdb:///{source}",
-        target=f"{target}/",
-        table="main.texts",
-        strategy="whole",
-    )
-    list(penstock.copy(spec))
+    copy_texts(tmp_path / "source.duckdb", f"{target}/", 1500, first)
     with duckdb.connect() as session:
         found = session.sql(
             "SELECT count(*), sum(length(value)), min(id), max(id)"

@@ -1,4 +1,4 @@
-"""What Penstock's Parquet files look like inside, and values that are large for memory."""
+"""The layout of Penstock's Parquet files, and values that take much memory."""
 
 from __future__ import annotations
 

@@ -13,17 +13,14 @@ from penstock import BatchSpec, RunFailed, copy_all
 from penstock.events import BatchFinished, Committed, Event, Failed, Opened
 
 from ..conftest import Pair
+from .small_tables import make_small_tables
 
 TABLES = 24
 
 
 @pytest.fixture
 def tables(pair: Pair) -> Pair:
-    """Tables t0, t1, ... at both ends, the source's with five rows each."""
-    for number in range(TABLES):
-        pair.both(f"CREATE TABLE t{number} (id int PRIMARY KEY, word text)")
-        pair.source.run(f"INSERT INTO t{number} SELECT n, 'new' FROM generate_series(1, 5) AS n")
-    return pair
+    return make_small_tables(pair, TABLES)
 
 
 def spec(pair: Pair, **options: Any) -> BatchSpec:

@@ -12,6 +12,7 @@ from penstock import BatchSpec, RunFailed, copy_all
 from penstock.events import BatchFinished, Committed, Event, StepChanged
 
 from ..conftest import Pair
+from .small_tables import make_small_tables
 
 TABLES = 6
 
@@ -19,9 +20,8 @@ TABLES = 6
 @pytest.fixture
 def tables(pair: Pair) -> Pair:
     """Tables t0, t1, ... at both ends; the target's have other rows."""
+    make_small_tables(pair, TABLES)
     for number in range(TABLES):
-        pair.both(f"CREATE TABLE t{number} (id int PRIMARY KEY, word text)")
-        pair.source.run(f"INSERT INTO t{number} SELECT n, 'new' FROM generate_series(1, 5) AS n")
         pair.target.run(f"INSERT INTO t{number} VALUES (100, 'old')")
     return pair
 

@@ -551,8 +551,11 @@ class Execution:
         left = _left(steps, early, together.done)
         exchanges = {
             run_id: left[run_id]
-            for run_id in early
-            if left[run_id] and all(map(_can_exchange, left[run_id]))
+            for run_id, earlier in early.items()
+            # What could not be done before the exchange is done, and reported, alone.
+            if (run_id in together.done or not earlier)
+            and left[run_id]
+            and all(map(_can_exchange, left[run_id]))
         }
         if len(exchanges) > 1:
             exchanging = BatchedSteps(

@@ -14,7 +14,7 @@ from penstock.run.stored_runs import target_catalog
 from penstock.run.value_display import isolate_display
 
 _TO = " to "
-"""What is between the tables of a name that the user has not given; see `watermark_name`."""
+"""Separates the two tables in a default name; see `watermark_name`."""
 
 
 @isolate_display

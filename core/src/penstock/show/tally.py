@@ -161,7 +161,7 @@ class Tally:
         self.was_done = False
         """Whether the run was done before, so that nothing was left to do."""
         self.created: dict[str, str] = {}
-        """What was missing in the target when a run was planned, by run."""
+        """By run: what its plan found missing in the target."""
         self.tables = Tables()
         """The tables of a batch."""
         self.cancelling = False

@@ -1,4 +1,4 @@
-"""What Penstock's own processes do not import, although it may be installed.
+"""Packages that Penstock's own processes do not import, even if they are installed.
 
 pyarrow and drivers import numpy and pandas wherever they find them, as late as at the first list
 that becomes an array. No backend here needs either, and both are optional for all of them; they

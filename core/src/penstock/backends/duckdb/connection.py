@@ -77,7 +77,7 @@ def allow_values_of(connection: DuckDBPyConnection, widest: int, total: int, row
 
 
 def allow_values_in(connection: DuckDBPyConnection, rows: str) -> bool:
-    """Raise a worker's memory limit, if the texts of a table are so long that it does not suffice.
+    """Raise a worker's memory limit if the texts of a table need more.
 
     DuckDB reads 2,048 rows at once, and allocates their texts together. Asking beforehand would
     take 7 ns of CPU time per value of the table (measured), so ask once the limit is reached.

@@ -237,6 +237,7 @@ class PostgresTransaction:
         connection, first = self._open, attempts[0].spec
         schema = sql.Identifier(first.control_schema)
         connection.guard = None
+        names = [attempt.lock for attempt in attempts]
         with connection.together():
             connection.begin()
             with connection.in_own_path():
@@ -245,7 +246,7 @@ class PostgresTransaction:
                     {
                         "application_name": batch_name(batch_of(first.run_id)),
                         "lock_timeout": f"{GROUP_LOCK_SECONDS}s",
-                        "partitions": [attempt.lock for attempt in attempts],
+                        "partitions": names,
                     },
                 )
                 inserted = connection.execute(
@@ -257,6 +258,7 @@ class PostgresTransaction:
                         "attempts": [each.number for each in attempts],
                         "series": [each.spec.series for each in attempts],
                         "read_at": [each.spec.read_at for each in attempts],
+                        "names": names,
                     },
                 )
                 changed = self._look_at(attempts)

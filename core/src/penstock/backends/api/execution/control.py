@@ -348,7 +348,7 @@ class Steps(Protocol):
     def finish_together(self, steps: Mapping[str, Sequence[Step]]) -> frozenset[str]:
         """Do steps of many runs, each run's in order, as far as they can be done together.
 
-        None of the steps is `urgent`, and no load is `volatile`.
+        No load is `volatile`. Exchanges, which lock readers out, may be among them.
 
         Returns:
             the ids of the runs whose steps are done. For the others no step is done: they must

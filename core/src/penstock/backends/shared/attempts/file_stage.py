@@ -29,7 +29,7 @@ class FileStage:
         self._writer: Any = None
         self._caster: Caster | None = None
         self.rows = self.bytes = 0
-        """What was staged."""
+        """The number of staged rows, and their size."""
         self.widest = 0
         """The size in bytes of the largest batch that was staged."""
 
