@@ -391,11 +391,10 @@ class _Batch:
             )
         over = set(window)
         self._unplanned = [run for run in self._unplanned if run not in over]
+        self._snapshot.end_window(is_last=not self._unplanned)
         if self._unplanned:
             # Each window's transaction holds the locks of only its own tables.
             self._source = self._ends.open_source()
-        else:
-            self._snapshot.end_planning()
 
     @cached_property
     def _siblings(self) -> Siblings:

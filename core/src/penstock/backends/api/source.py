@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         RankedBound,
         TableStatistics,
     )
+    from penstock.errors import PenstockError
     from penstock.model.extents import Bound, Extent, Key
     from penstock.model.nights import Horizon, SourceVersions
     from penstock.model.snapshots import Snapshot, SourceState
@@ -94,6 +95,34 @@ class LockingSnapshot(HeldSnapshot, Protocol):
         Args:
             check_waiting: called from time to time, in another thread, with the waiting sessions;
                 an exception from it ends the running statement and the snapshot.
+        """
+        ...
+
+
+class SnapshotWindow(LockingSnapshot, Protocol):
+    """A snapshot's locks on some of its tables."""
+
+    @property
+    def refused(self) -> Mapping[Relation, PenstockError]:
+        """The relations that cannot be read with the snapshot, each with the reason."""
+        ...
+
+
+@runtime_checkable
+class WindowedSnapshot(HeldSnapshot, Protocol):
+    """A snapshot that may be of more tables than its server has room to lock at a time."""
+
+    def window(self, relations: Sequence[Relation]) -> SnapshotWindow | None:
+        """Lock some of the relations; return None if all of them are locked already.
+
+        Closing the window ends its locks, not the snapshot.
+
+        Args:
+            relations: the relations to be read next.
+
+        Raises:
+            SnapshotLost: the snapshot is no longer held.
+            PlanningError: there is not even room for these locks.
         """
         ...
 

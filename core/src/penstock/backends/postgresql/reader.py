@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 GATHER = 128 * 1024
 # Per block, at most.
 MOST_ROWS = 1 << 16
+# Tables that a session may have locked before it makes way for another one.
+MOST_LOCKED = 200
 
 
 class PostgresReader:
@@ -338,6 +340,8 @@ class PostgresReader:
     def connect_ahead(self, partition: Partition) -> None:
         if self._opening is not None:
             return
+        if len(self._locked) >= MOST_LOCKED:
+            self.abandon()  # the server has room for only so many locks
         tables = self._unlocked_tables(partition)
         if self._connection is None:
             self._session_name = self._application_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ from penstock.backends.postgresql.session.waiting import (
     rewriters,
     session_list,
 )
-from penstock.backends.shared.bisection import halved
-from penstock.errors import Blocked, Diagnosis, PlanningError
-from penstock.model.tables import Relation, TableRef
+from penstock.backends.shared.bisection import halved, is_no_interruption
+from penstock.errors import Blocked, Diagnosis, PenstockError, PlanningError
+from penstock.model.tables import Query, Relation, TableRef
 
 if TYPE_CHECKING:
     from penstock.backends.postgresql.session.shared_round_trips import Question
@@ -33,37 +33,27 @@ AT_ONCE = 100
 UNLOCKABLE = (psycopg.errors.WrongObjectType, psycopg.errors.InsufficientPrivilege)
 
 
-def check_room(connection: Connection, tables: Sequence[TableRef]) -> None:
-    """Check, before taking any lock, that the server has room for all of them.
-
-    Raises:
-        PlanningError: the locks would leave no room for others.
-    """
+def has_room(connection: Connection, tables: Sequence[TableRef]) -> bool:
+    """Whether the server has room for the locks of all these tables, and as much for others."""
     parameters = {"schemas": [ref.schema for ref in tables], "names": [ref.name for ref in tables]}
     with planning("source", "snapshot"), connection.own_path():
-        count, each, sessions, prepared = connection.first(statement("lock_room"), parameters)
-    room = each * (sessions + prepared)
-    if count > room:
-        limit = (
-            f"{room:,} for all sessions together: max_locks_per_transaction {each:,} x "
-            f"(max_connections {sessions:,} + max_prepared_transactions {prepared:,})"
-        )
-        raise too_many_locks(count, limit)
+        locks, room = connection.first(statement("lock_room"), parameters)
+    return bool(locks <= room // 2)
 
 
-def too_many_locks(count: int, room: str, code: str = "") -> PlanningError:
-    """Return the error for a server that has no room for the snapshot's locks.
+def too_many_locks(count: int, error: psycopg.errors.OutOfMemory) -> PlanningError:
+    """Return the error for a server that has no room left for the locks of tables read together.
 
     Args:
-        count: the number of locks.
-        room: the room that the server has.
-        code: the server's error code; empty if the room was computed.
+        count: the number of relations to lock, each with the tables that it consists of.
+        error: the server's error.
     """
+    which = "the table and its partitions" if count == 1 else f"{count:,} tables and partitions"
     return PlanningError(
-        f"source: the snapshot locks each table until all are copied: expected room for {count:,} "
-        f"locks, found {room}; raise max_locks_per_transaction on the source, which requires a "
-        "restart, or copy in several batches",
-        Diagnosis(side="source", code=code),
+        f"source: the snapshot locks {which} while they are read, and the server has no room "
+        f"left for more locks: {str(error).splitlines()[0]}; raise max_locks_per_transaction on "
+        "the source, which requires a restart",
+        Diagnosis(side="source", code=error.sqlstate or ""),
     )
 
 
@@ -81,15 +71,48 @@ def lock_against_rewrites(
         Blocked: a session waits to rewrite a table, and would wait for the snapshot's holder; or it
             holds the table locked for too long.
     """
+    _wait_at_most(connection, seconds)
+    tables = [read for read in relations if isinstance(read, TableRef)]
+    _lock_tables(connection, tables, seconds)
+    for read in relations:
+        if isinstance(read, Query):
+            lock_query(connection, read, seconds)
+
+
+def _wait_at_most(connection: Connection, seconds: float) -> None:
     with planning("source", "snapshot"):
         connection.execute(f"SET LOCAL lock_timeout = {round(seconds * 1000)}")
-    tables = [read for read in relations if isinstance(read, TableRef)]
-    queries = [read for read in relations if not isinstance(read, TableRef)]
-    _lock_tables(connection, tables, seconds)
-    for read in queries:
-        # Reading locks.
-        query = sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read))
-        _lock(connection, query, [read], seconds)
+
+
+def lock_each(
+    connection: Connection, tables: Sequence[TableRef], seconds: float
+) -> Mapping[TableRef, PenstockError]:
+    """Lock tables as a reader does, and return the errors of those that fail alone.
+
+    Args:
+        connection: a session with an open transaction.
+        tables: the tables to lock.
+        seconds: the timeout for each statement; 0 for none.
+    """
+
+    def lock(some: Sequence[TableRef]) -> Mapping[TableRef, bool]:
+        _lock_tables(connection, some, seconds)
+        return {}
+
+    _wait_at_most(connection, seconds)
+    _, errors = halved(
+        tables,
+        lock,
+        PenstockError,
+        lambda error: is_no_interruption(error) and not connection.closed,
+    )
+    return errors
+
+
+def lock_query(connection: Connection, read: Query, seconds: float) -> None:
+    """Lock the tables that a query reads, by reading none of its rows."""
+    query = sql.SQL("SELECT FROM {} LIMIT 0").format(relation(read))
+    _lock(connection, query, [read], seconds)
 
 
 def _lock_tables(connection: Connection, tables: Sequence[TableRef], seconds: float) -> None:

@@ -10,6 +10,5 @@ WITH RECURSIVE tree (oid) AS (
 )
 SELECT
     (SELECT count(*) FROM tree),
-    current_setting('max_locks_per_transaction')::int,
-    current_setting('max_connections')::int,
-    current_setting('max_prepared_transactions')::int
+    current_setting('max_locks_per_transaction')::int
+        * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int)
