@@ -121,3 +121,16 @@ def test_a_second_execution_copies_nothing_again(tables: Pair) -> None:
     events = list(copy_all(spec(tables, run_id="joined")))
     assert not [event for event in events if isinstance(event, Opened | Failed)]
     assert_all_same(tables)
+
+
+def test_a_night_in_which_little_changed_costs_few_transactions(tables: Pair) -> None:
+    night = {"mode": "upsert", "incremental": "xmin"}
+    list(copy_all(spec(tables, **night)))
+    tables.source.run("UPDATE t7 SET word = 'newer' WHERE id = 3", "INSERT INTO t8 VALUES (9)")
+    before = transactions(tables)
+    events = list(copy_all(spec(tables, **night)))
+    end = events[-1]
+    assert isinstance(end, BatchFinished)
+    assert (end.status, end.rows) == ("done", 2)
+    assert transactions(tables) - before <= TABLES // 4
+    assert_all_same(tables)

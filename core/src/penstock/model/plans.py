@@ -221,6 +221,8 @@ class PartitionPlan:
     """The night, with what it continues; None unless the load is incremental."""
     selection: str = field(default="", metadata=OMITTED)
     """A condition in the source's SQL that selects rows, in addition to the requested one."""
+    most_bytes: int | None = field(default=None, metadata=OMITTED)
+    """The estimated size of all rows that a selection is made from; None without one."""
     is_sample: bool = field(default=False, metadata=OMITTED)
     """Whether these are only some of the table's partitions, for a measurement."""
 

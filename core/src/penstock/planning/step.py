@@ -196,6 +196,7 @@ class _Planning:
             series=self._request.series,
             night=night,
             selection=selection,
+            most_bytes=statistics.bytes if selection and not requested else None,
         )
 
 

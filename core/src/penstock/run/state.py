@@ -310,6 +310,8 @@ class RunState:
         from penstock.spec.batch_spec import batch_of  # noqa: PLC0415 - batches only
 
         size = work.partition.bytes
+        if size is None:  # how much of the table has changed shows when it is read
+            size = self.plan.most_bytes
         joins = (
             self._ends.capabilities.target.joins_attempts
             and self.spec.load_mode.of_partitions.entry is Entry.INSERT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,6 +51,11 @@ class NightLoad:
     rows: int
     """The row count of all partitions."""
 
+    @property
+    def loads_ranges(self) -> bool:
+        """Whether its rows replace those of whole ranges, of which some may be empty now."""
+        return self.spec.load_mode.entry is Entry.REPLACE
+
 
 def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[MergeCounts]:
     """Merge several nights in the current transaction, so that none is visible in part.
@@ -68,7 +73,10 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
                 connection, night.spec.target_ref, night.plan.load.table, night.plan.pairs
             )
     order = _referenced_first(connection, tables)
-    stages = _open_stages(connection, nights)
+    # Where nothing has changed, there is nothing to look up about the table either.
+    places = [place for place, night in enumerate(nights) if night.rows or night.loads_ranges]
+    deleting = [place for place, night in enumerate(nights) if night.spec.deletion.is_enabled]
+    stages = _open_stages(connection, nights, dict.fromkeys((*places, *deleting)))
     deleted = dict.fromkeys(order, 0)
     late = []
     small = False
@@ -93,8 +101,8 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
         connection.execute(f"DROP TABLE {name(keys_table)}".encode())
 
     for place in reversed(order):
-        replaces = isinstance(stages[place], Ranges)
-        if not (replaces or nights[place].spec.deletion.is_enabled):
+        replaces = nights[place].loads_ranges
+        if not (replaces or place in deleting):
             continue
         try:
             with connection.transaction():
@@ -105,7 +113,11 @@ def merge_all(connection: Connection, nights: Sequence[NightLoad]) -> list[Merge
             late.append(place)  # rows that still reference it are about to reference another row
     merged = {}
     for place in order:
-        stage, rows = stages[place], nights[place].rows
+        rows = nights[place].rows
+        if place not in places:
+            merged[place] = LoadResult(0, 0, 0)
+            continue
+        stage = stages[place]
         merged[place] = (
             stage.insert(rows)
             if isinstance(stage, Ranges)
@@ -153,9 +165,9 @@ def _merge_target(night: NightLoad) -> TableRef:
 
 
 def _open_stages(
-    connection: Connection, nights: Sequence[NightLoad]
-) -> list[PostgresStage | Ranges]:
-    """Open the stages of several nights together."""
+    connection: Connection, nights: Sequence[NightLoad], places: Collection[int]
+) -> Mapping[int, PostgresStage | Ranges]:
+    """Open the stages of some nights together, and return them by the nights' places."""
     stages: dict[int, PostgresStage | Ranges] = {}
 
     def open_one(place: int) -> PostgresStage | Ranges:
@@ -163,14 +175,15 @@ def _open_stages(
             stages[place] = _open(connection, nights[place])
         return stages[place]
 
-    places = range(len(nights))
-    if len(nights) > 1:
+    if len(places) > 1:
         connection.share_round_trips([partial(open_one, place) for place in places])
-    return [open_one(place) for place in places]
+    for place in places:
+        open_one(place)
+    return stages
 
 
 def _open(connection: Connection, night: NightLoad) -> PostgresStage | Ranges:
-    if night.spec.load_mode.entry is not Entry.REPLACE:
+    if not night.loads_ranges:
         return open_stage(connection, night.spec, night.plan)
     return Ranges(connection, night.spec, night.plan, _merge_target(night))
 

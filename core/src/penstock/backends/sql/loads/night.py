@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.worker import LoadResult
 from penstock.backends.shared.attempts.refusals import OF_ANOTHER_ROW
 from penstock.backends.shared.records.load_hooks import MergeCounts
 from penstock.backends.sql.catalog.relations import read_columns
@@ -90,11 +91,13 @@ def merge(session: Session, dialect: CatalogDialect, run: RunRow, rows: int) -> 
         session.run(f"INSERT INTO {table} ({listed}) SELECT {listed} FROM {stage}")
         _drop_stages(session, dialect, spec, load)
         return MergeCounts(rows, 0)
-    merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
     # If the stage holds only changes, the source has rows that it lacks. The search for deleted
     # rows has checked that none of them has a key that is spelled differently here.
     is_checked = spec.deletion.is_enabled or not (plan.selection or plan.has_given_partitions)
-    loaded = merging.merge(stage, rows, lambda: is_checked, OF_ANOTHER_ROW)
+    loaded = LoadResult(0, 0, 0)
+    if rows:
+        merging = Merging(session, dialect, table, names, load.conflict_columns, mark)
+        loaded = merging.merge(stage, rows, lambda: is_checked, OF_ANOTHER_ROW)
     _drop_stages(session, dialect, spec, load)
     inserted, updated = loaded.inserted or 0, loaded.updated or 0
     count, night = None, plan.night
