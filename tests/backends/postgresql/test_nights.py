@@ -13,7 +13,7 @@ import penstock
 from penstock import BatchSpec, PenstockError, copy_all
 from penstock.backends.postgresql.compare import deleted_keys
 from penstock.errors import Overtaken, UsageError
-from penstock.events import Committed, Finished, Merged
+from penstock.events import BatchFinished, Committed, Finished, Merged
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair
@@ -305,3 +305,40 @@ def test_referenced_rows_are_not_deleted_to_exchange_values(pair: Pair) -> None:
     assert refused.code == 65
     assert "DEFERRABLE INITIALLY DEFERRED" in refused.message
     assert pair.target.count("public.pets") == 1
+
+
+@pytest.mark.parametrize("atomic", ["batch", "table"])
+def test_foreign_keys_between_tables_that_are_merged_together(pair: Pair, atomic: str) -> None:
+    """Merged alone, a table could have rows whose parents are merged later."""
+    pair.source.run(
+        "CREATE TABLE child (id int PRIMARY KEY, parent int)",
+        "CREATE TABLE parent (id int PRIMARY KEY, above int REFERENCES parent)",
+        "ALTER TABLE child ADD CONSTRAINT of_parent FOREIGN KEY (parent) REFERENCES parent",
+        "INSERT INTO parent VALUES (1, NULL), (2, 1)",
+        "INSERT INTO child VALUES (1, 1), (2, 2)",
+    )
+    arguments = {"source": pair.source.url, "target": pair.target.url, "tables": ["public.*"]}
+    arguments |= {"mode": "upsert", "incremental": "xmin", "deletes": "hard,100%", "atomic": atomic}
+
+    def night() -> BatchFinished:
+        *_, end = copy_all(BatchSpec.from_mapping(arguments, "test"))
+        assert isinstance(end, BatchFinished)
+        return end
+
+    first = night()
+    keys = "SELECT conname, convalidated FROM pg_constraint WHERE contype = 'f'"
+    created = [("of_parent", True)] if atomic == "batch" else []
+    assert pair.target.rows(keys) == created
+    listed = {item.name for table in first.tables for item in table.not_copied}
+    assert ("of_parent" in listed) == (atomic == "table")
+    for changes in (
+        ["INSERT INTO parent VALUES (3, 2)", "INSERT INTO child VALUES (3, 3)"],
+        ["DELETE FROM child WHERE parent = 2", "UPDATE parent SET above = 1 WHERE above = 2"],
+        ["DELETE FROM parent WHERE id = 2"],
+        ["DELETE FROM child", "DELETE FROM parent", "INSERT INTO parent VALUES (9)"],
+    ):
+        pair.source.run(*changes)
+        night()
+        pair.assert_same("public.parent")
+        pair.assert_same("public.child")
+    assert pair.target.rows(keys) == created

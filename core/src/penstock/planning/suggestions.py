@@ -83,6 +83,11 @@ def suggestion(
     if not source.shared_snapshots:
         why = f"{source.system} cannot read all rows as of one moment: all are loaded every time"
         return Suggestion(summary.table, reload, why, tuple(facts))
+    if summary.model.foreign_keys:
+        facts.append(
+            'foreign keys are created with atomic = "batch" in [defaults], which merges all tables '
+            "in one transaction"
+        )
     key_options = {} if key.primary else {"conflict_columns": list(key.columns)}
     if not summary.unversioned:
         why = "row versions show which rows have changed: those are read, and deleted rows found"

@@ -262,4 +262,5 @@ def siblings_of(specs: Sequence[CopySpec]) -> Siblings:
         {spec.table_ref: spec.target_ref for spec in specs if spec.table is not None},
         frozenset(spec.target_ref for spec in specs if spec.load_mode.table is Table.RECREATED),
         frozenset(spec.target_ref for spec in specs if spec.data_only),
+        frozenset(spec.target_ref for spec in specs if spec.atomic == "batch"),
     )

@@ -96,6 +96,14 @@ class Siblings:
     """Target tables that are dropped and recreated."""
     filled: frozenset[TableRef] = frozenset()
     """Existing target tables whose foreign keys to each other are removed during the load."""
+    merged: frozenset[TableRef] = frozenset()
+    """Target tables that are merged in one transaction, so that foreign keys between them hold."""
+
+    @property
+    def held_together(self) -> Siblings:
+        """The tables between which foreign keys hold whenever a load of the batch is committed."""
+        targets = {of: target for of, target in self.targets.items() if target in self.merged}
+        return Siblings(targets, merged=self.merged)
 
 
 @dataclass(frozen=True, slots=True)

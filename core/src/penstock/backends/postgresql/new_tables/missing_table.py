@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from penstock.backends.api.facts import LoadRequest, Siblings
+from penstock.backends.api.facts import LoadRequest
 from penstock.backends.postgresql.ddl import completion, indexes, steps, tables
 from penstock.backends.postgresql.ddl.attachments import omitted_objects
 from penstock.backends.postgresql.ddl.foreign_keys import FOREIGN_KEYS
-from penstock.backends.postgresql.ddl.links import links_of
+from penstock.backends.postgresql.ddl.links import Links, links_of
 from penstock.backends.postgresql.ddl.text import Names
 from penstock.backends.postgresql.ddl.types import create_type
 from penstock.backends.postgresql.errors import planning
@@ -71,6 +71,7 @@ def plan_missing(
             key, remarks = conflict_columns(facts, request, rehearsal)
             parts = connection.execute(_parts(rehearsal)).fetchall()
         names = names_for(facts, ref, definitions, [], warnings)
+        links = links_of(definitions, names, request.siblings.held_together)
         new = NewTable(facts, request, definitions, missing, names)
         schemas = new.schema_steps()
     make = steps.before(
@@ -99,9 +100,10 @@ def plan_missing(
         warnings=(*warnings, *remarks),
         not_copied=(
             *omitted_before,
-            *_not_created(table, names),
+            *_not_created(table, names, links),
             *other_owners(connection, definitions, names),
         ),
+        links=tuple(links.to_others),
     )
 
 
@@ -128,6 +130,7 @@ def plan_under_temporary_name(
     with planning("target", f"{NEEDS}: {ref}"):
         missing = facts.derive(Rehearsals).missing(ref, content)
         names = names_for(facts, ref, definitions, [], warnings)
+        links = links_of(definitions, names, request.siblings.held_together)
     made = temporary_names(request.run_id, names, definitions)
     new = NewTable(facts, request, definitions, missing, names, made)
     column = request.deletes.column
@@ -140,7 +143,8 @@ def plan_under_temporary_name(
         (*new.create_steps(*([mark] if column else ())), *after, renamed),
         volatile=new.is_volatile,
         warnings=tuple(warnings),
-        not_copied=tuple(_not_created(table, names)),
+        not_copied=tuple(_not_created(table, names, links)),
+        links=tuple(links.to_others),
     )
 
 
@@ -190,14 +194,18 @@ def _array(texts: Sequence[str]) -> str:
     return f"ARRAY[{', '.join(map(literal, texts))}]::text[]"
 
 
-def _not_created(table: TablePart, names: Names) -> Iterator[NotCopied]:
+def _not_created(table: TablePart, names: Names, links: Links) -> Iterator[NotCopied]:
     """Yield what is not created.
 
     These are constraints that could reject rows before others arrive, and objects that are not part
     of a table.
+
+    Args:
+        table: the table.
+        names: the names in the target.
+        links: its links to tables that are always merged together with it.
     """
     ref = names.table(table)
-    links = links_of([table], names, Siblings())
     yield from links.omitted
     for step in links.to_itself:
         if step.instead is not None and step.rank == steps.REFER:
