@@ -15,6 +15,42 @@ if TYPE_CHECKING:
     from penstock.backends.api.connection_fields import ConnectionFields
     from penstock.backends.api.execution.control import Loss
     from penstock.backends.api.registry import connection_types, url_of_connection
+    from penstock.engine.api import (
+        RunStatus,
+        committed_in_series,
+        control_ddl,
+        copy,
+        create,
+        find_loss,
+        plan,
+        resume,
+        status,
+        statuses,
+        verify,
+    )
+    from penstock.engine.batch import copy_all, copy_tables, resume_all
+    from penstock.engine.batch_plan import BatchPlan, TablePlan, plan_all
+    from penstock.engine.claimed_tables import watch_claims
+    from penstock.engine.connections import (
+        check_request,
+        check_source,
+        holds_secret,
+        place_of,
+        with_parameters,
+    )
+    from penstock.engine.giving_up import forget_lost, give_up
+    from penstock.engine.listing import RunEntry, batch_runs, runs
+    from penstock.engine.repair import Repair, plan_repair, repair_run
+    from penstock.engine.reports import report
+    from penstock.engine.snapshot_holder import hold, release, require_snapshot
+    from penstock.engine.table_requests import TableRequest
+    from penstock.engine.tables_file import batch_of_file
+    from penstock.engine.watermarks import (
+        reset_watermark,
+        set_watermark,
+        watermark_history,
+        watermarks,
+    )
     from penstock.errors import (
         Drifted,
         Interrupted,
@@ -65,42 +101,6 @@ if TYPE_CHECKING:
     from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
-    from penstock.run.api import (
-        RunStatus,
-        committed_in_series,
-        control_ddl,
-        copy,
-        create,
-        find_loss,
-        plan,
-        resume,
-        status,
-        statuses,
-        verify,
-    )
-    from penstock.run.batch import copy_all, copy_tables, resume_all
-    from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
-    from penstock.run.claimed_tables import watch_claims
-    from penstock.run.connections import (
-        check_request,
-        check_source,
-        holds_secret,
-        place_of,
-        with_parameters,
-    )
-    from penstock.run.giving_up import forget_lost, give_up
-    from penstock.run.listing import RunEntry, batch_runs, runs
-    from penstock.run.repair import Repair, plan_repair, repair_run
-    from penstock.run.reports import report
-    from penstock.run.snapshot_holder import hold, release, require_snapshot
-    from penstock.run.table_requests import TableRequest
-    from penstock.run.tables_file import batch_of_file
-    from penstock.run.watermarks import (
-        reset_watermark,
-        set_watermark,
-        watermark_history,
-        watermarks,
-    )
     from penstock.show.html_report import run_report_html
     from penstock.show.log import (
         combined_report,
@@ -283,7 +283,7 @@ _HOMES = {
         "Place",
         "TableRef",
     ),
-    "run.api": (
+    "engine.api": (
         "RunStatus",
         "control_ddl",
         "copy",
@@ -297,33 +297,33 @@ _HOMES = {
         "verify",
     ),
     "figures.run_report": ("RunReport",),
-    "run.repair": ("Repair", "plan_repair", "repair_run"),
-    "run.reports": ("report",),
+    "engine.repair": ("Repair", "plan_repair", "repair_run"),
+    "engine.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.markdown_report": ("execution_markdown", "run_report_markdown"),
     "show.run_report": ("run_report_text",),
-    "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
-    "run.batch": ("copy_all", "copy_tables", "resume_all"),
-    "run.claimed_tables": ("watch_claims",),
-    "run.giving_up": ("forget_lost", "give_up"),
-    "run.listing": ("RunEntry", "batch_runs", "runs"),
-    "run.table_requests": ("TableRequest",),
-    "run.tables_file": ("batch_of_file",),
-    "run.watermarks": (
+    "engine.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
+    "engine.batch": ("copy_all", "copy_tables", "resume_all"),
+    "engine.claimed_tables": ("watch_claims",),
+    "engine.giving_up": ("forget_lost", "give_up"),
+    "engine.listing": ("RunEntry", "batch_runs", "runs"),
+    "engine.table_requests": ("TableRequest",),
+    "engine.tables_file": ("batch_of_file",),
+    "engine.watermarks": (
         "reset_watermark",
         "set_watermark",
         "watermark_history",
         "watermarks",
     ),
     "model.nights": ("NightStatus", "Watermark"),
-    "run.connections": (
+    "engine.connections": (
         "check_request",
         "check_source",
         "holds_secret",
         "place_of",
         "with_parameters",
     ),
-    "run.snapshot_holder": (
+    "engine.snapshot_holder": (
         "hold",
         "release",
         "require_snapshot",

@@ -461,7 +461,7 @@ from penstock.backends.sql.loads import merged_nights
 from penstock.backends.sql.loads.night import DROP
 from penstock.backends.sql.server.load_hooks import ServerLoadHooks
 from penstock.cli.main import main
-from penstock.run.state import RunState
+from penstock.engine.state import RunState
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
