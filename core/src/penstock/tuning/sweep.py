@@ -28,7 +28,6 @@ from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Entry, Mode, Table, mode_names
-from penstock.spec.strategies import WHOLE
 from penstock.tuning.measurements import (
     SHORT,
     Measurement,
@@ -271,7 +270,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     spec_of_copy = replace(
         setting.of(spec),
         **unpartitioned,
-        strategy=WHOLE.name,
+        strategy="whole",
         target=target,
         target_table=str(scratch.table) if scratch.table else spec.target_table,
         control_schema=scratch.name,
