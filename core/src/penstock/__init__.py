@@ -1,9 +1,8 @@
 """Move a table in parallel partitions, each through its own COPY stream, each exactly once.
 
-from penstock import CopySpec, copy
+from penstock import CopySpec, run
 
-for event in copy(CopySpec(source="env:SRC", target="env:DST", table="public.orders")):
-    print(event)
+print(run(CopySpec(source="env:SRC", target="env:DST", table="public.orders")))
 """
 
 from __future__ import annotations
@@ -96,6 +95,8 @@ if TYPE_CHECKING:
         from_line,
     )
     from penstock.figures.run_report import RunReport
+    from penstock.interactive.result import Result
+    from penstock.interactive.run_copy import run
     from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
@@ -184,6 +185,7 @@ __all__ = [
     "Prepared",
     "Progress",
     "Repair",
+    "Result",
     "Retrying",
     "RunEntry",
     "RunFailed",
@@ -246,6 +248,7 @@ __all__ = [
     "reset_watermark",
     "resume",
     "resume_all",
+    "run",
     "run_report_html",
     "run_report_markdown",
     "run_report_text",
@@ -295,6 +298,8 @@ _HOMES = {
         "Warned",
         "from_line",
     ),
+    "interactive.result": ("Result",),
+    "interactive.run_copy": ("run",),
     "model.codec": ("to_json",),
     "model.extents": (
         "Bound",

@@ -146,8 +146,9 @@ def plan(spec: CopySpec) -> PartitionPlan:
 def copy(spec: CopySpec) -> Generator[Event, None, None]:
     """Copy a table; yields events, the last of which is `Finished`.
 
-    With the `run_id` of an existing run and the same options, continues that run. Closing the
-    iterator cancels the copy.
+    Nothing happens until it is iterated over; `run` copies a table in one call. With the `run_id`
+    of an existing run and the same options, continues that run. Closing the iterator cancels the
+    copy.
 
     Raises:
         UsageError, PlanningError: before anything is changed.
