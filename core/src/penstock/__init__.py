@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         from_line,
     )
     from penstock.figures.run_report import RunReport
+    from penstock.interactive.arrow_rows import ArrowRows
     from penstock.interactive.result import Result
     from penstock.interactive.run_copy import run
     from penstock.model.codec import to_json
@@ -138,6 +139,7 @@ __all__ = [
     "CHOSEN",
     "MODES",
     "STRATEGIES",
+    "ArrowRows",
     "BatchFinished",
     "BatchPlan",
     "BatchSpec",
@@ -298,6 +300,7 @@ _HOMES = {
         "Warned",
         "from_line",
     ),
+    "interactive.arrow_rows": ("ArrowRows",),
     "interactive.result": ("Result",),
     "interactive.run_copy": ("run",),
     "model.codec": ("to_json",),
