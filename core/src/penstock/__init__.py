@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     )
     from penstock.figures.run_report import RunReport
     from penstock.interactive.arrow_rows import ArrowRows
+    from penstock.interactive.reading import read
     from penstock.interactive.result import Result
     from penstock.interactive.run_copy import run
     from penstock.model.codec import to_json
@@ -128,6 +129,7 @@ if TYPE_CHECKING:
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec, value_mistakes
     from penstock.spec.modes import MODES, Ending, Entry, ModeName, mode_of
+    from penstock.spec.read_spec import ReadSpec
     from penstock.spec.strategies import STRATEGIES, StrategyName
     from penstock.spec.terms import as_arguments
     from penstock.tuning.measurements import Tuning
@@ -186,6 +188,7 @@ __all__ = [
     "PlanningError",
     "Prepared",
     "Progress",
+    "ReadSpec",
     "Repair",
     "Result",
     "Retrying",
@@ -242,6 +245,7 @@ __all__ = [
     "plan",
     "plan_all",
     "plan_repair",
+    "read",
     "release",
     "repair_run",
     "report",
@@ -301,6 +305,7 @@ _HOMES = {
         "from_line",
     ),
     "interactive.arrow_rows": ("ArrowRows",),
+    "interactive.reading": ("read",),
     "interactive.result": ("Result",),
     "interactive.run_copy": ("run",),
     "model.codec": ("to_json",),
@@ -383,6 +388,7 @@ _HOMES = {
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec", "value_mistakes"),
     "spec.modes": ("MODES", "Ending", "Entry", "ModeName", "mode_of"),
+    "spec.read_spec": ("ReadSpec",),
     "spec.strategies": ("STRATEGIES", "StrategyName"),
     "tuning.measurements": ("Tuning",),
     "tuning.sweep": ("tune",),

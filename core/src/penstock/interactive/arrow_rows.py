@@ -13,9 +13,9 @@ class ArrowRows(str):
     """Rows of this process, for `CopySpec.source`: a text that keeps what it stands for.
 
     Workers read the rows over a socket in a private folder, which exists as long as this object.
-    The copy has one partition. A table (pandas, Polars, pyarrow, a relation of DuckDB) is read
-    again by another attempt or another run; a stream (`pyarrow.RecordBatchReader`) is read once:
-    if an attempt that has begun to read it fails, so does the run, with nothing committed.
+    The copy has one partition. A table (of pandas, Polars, pyarrow; anything with a ``shape``) is
+    read again by another attempt or another run. A stream (`pyarrow.RecordBatchReader`) is read
+    once: if an attempt that has begun to read it fails, the run fails with nothing committed.
 
     Args:
         rows: a `pyarrow.RecordBatchReader`, or any object with ``__arrow_c_stream__``.
@@ -33,6 +33,6 @@ class ArrowRows(str):
                 f"__arrow_c_stream__, found {type(rows).__name__}"
             )
         server = RowServer(rows)
-        self = super().__new__(cls, f"arrow://{quote(server.path)}")
+        self = super().__new__(cls, f"arrow+unix://{quote(server.path)}")
         weakref.finalize(self, server.close)
         return self

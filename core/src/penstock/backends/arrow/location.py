@@ -1,4 +1,4 @@
-"""URLs of rows of a Python process: ``arrow://`` and the path of a socket."""
+"""URLs of rows of a Python process: ``arrow+unix://`` and the path of a socket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from penstock.errors import UsageError
 
-SCHEME = "arrow://"
+SCHEME = "arrow+unix://"
 
 
 def socket_of(url: str) -> str:
