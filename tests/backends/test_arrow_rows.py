@@ -17,13 +17,12 @@ import pyarrow as pa
 import pytest
 from tests.conftest import Connection
 
-pd = pytest.importorskip("pandas")
-
 import penstock
 from penstock import ArrowRows, CopySpec, PlanningError, Result, RunFailed, UsageError, run
 from penstock.backends.shared.served_rows import plain_schema, served_batches
 from penstock.errors import PermanentError
 
+pd = pytest.importorskip("pandas")
 IDS, NAMES = list(range(5)), ["a", "b", None, "d", "e"]
 BATCH = pa.record_batch({"id": IDS, "name": NAMES})
 TABLES: dict[str, Any] = {
