@@ -94,7 +94,10 @@ def test_other_libraries_read_it(filled: Connection, source_url: str) -> None:
     assert isinstance(frame, pl.DataFrame)
     assert frame["id"].sum() == 500_500
     rows = read(ReadSpec(source=source_url, table="t", columns=("id",)))
-    assert duckdb.sql("SELECT sum(id) FROM rows").fetchone() == (500_500,)
+    found = duckdb.sql("SELECT sum(id) FROM rows")
+    assert found is not None
+    assert found.fetchall() == [(500_500,)]
+    del found
     del rows
     gc.collect()
     wait_for_no_session(filled)
@@ -105,7 +108,7 @@ def test_an_early_end_leaves_no_session_and_no_process(
     how: str, source: Connection, source_url: str
 ) -> None:
     source.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 3000000) AS i")
-    before = threading.active_count()
+    before = set(threading.enumerate())
     rows = read(ReadSpec(source=source_url, table="t"))
     if how == "with":
         with rows:
@@ -119,7 +122,7 @@ def test_an_early_end_leaves_no_session_and_no_process(
         del rows
         gc.collect()
     wait_for_no_session(source)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     workers = [each for each in psutil.Process().children() if "worker" in each.cmdline()]
     assert workers == []
 
@@ -133,7 +136,8 @@ def test_an_unread_reader_has_no_session(filled: Connection, source_url: str) ->
 
 def test_memory_is_bounded(source: Connection, source_url: str) -> None:
     source.execute(
-        "CREATE TABLE t AS SELECT i, repeat(md5(i::text), 30) AS w FROM generate_series(1, 300000) i"
+        "CREATE TABLE t AS SELECT i, repeat(md5(i::text), 30) AS w "
+        "FROM generate_series(1, 300000) AS i"
     )
     process = psutil.Process()
     before, most, size = process.memory_info().rss, 0, 0
@@ -157,8 +161,9 @@ def test_a_value_without_a_place_is_named_by_its_column(
 
 
 def test_values_of_rows_are_hidden_in_errors(source: Connection, source_url: str) -> None:
-    source.execute("CREATE TABLE t AS SELECT 'secret word' AS w")
-    rows = read(ReadSpec(source=source_url, query="SELECT w::int AS n FROM t", show_values="never"))
+    source.execute("CREATE TABLE t AS SELECT i, 'secret word' AS w FROM generate_series(1, 9999) i")
+    query = "SELECT CASE WHEN i < 9000 THEN i ELSE w::int END AS n FROM t"
+    rows = read(ReadSpec(source=source_url, query=query, show_values="never"))
     with pytest.raises(pa.ArrowInvalid) as caught:
         rows.read_all()
     assert "secret word" not in str(caught.value)
@@ -167,15 +172,13 @@ def test_values_of_rows_are_hidden_in_errors(source: Connection, source_url: str
 def test_a_lost_session_is_an_error_not_an_end(source: Connection, source_url: str) -> None:
     source.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 3000000) AS i")
     rows = read(ReadSpec(source=source_url, table="t"))
-    count = rows.read_next_batch().num_rows
+    assert rows.read_next_batch().num_rows
     source.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "
         "'penstock:%' AND datname = current_database()"
     )
     with pytest.raises(pa.ArrowInvalid, match="source"):
-        for batch in rows:
-            count += batch.num_rows
-    assert count < 3_000_000
+        list(rows)
 
 
 def test_what_is_read_can_be_copied(
