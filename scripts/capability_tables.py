@@ -60,11 +60,16 @@ class System:
 
 
 def systems() -> list[System]:
-    """Return all systems with a backend, in the order of registration."""
+    """Return all systems with a backend, in the order of registration.
+
+    What is a source only, and only in Python, is on the page about Python.
+    """
     project = tomllib.loads((ROOT / "core" / "pyproject.toml").read_text(encoding="utf-8"))
     found: dict[str, tuple[Backend, list[str]]] = {}
     for scheme, reference in project["project"]["entry-points"][ENTRY_POINTS].items():
         backend = load_backend(reference)
+        if not backend.target_capabilities.modes:
+            continue
         _, schemes = found.setdefault(backend.target_capabilities.system, (backend, []))
         schemes.append(scheme)
     return [

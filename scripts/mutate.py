@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / "core/src/penstock"
-FOLDERS = ("run", "workers", "planning", "backends/postgresql", "backends/sql")
+FOLDERS = ("engine", "workers", "planning", "backends/postgresql", "backends/sql")
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "!=",
     ast.NotEq: "==",

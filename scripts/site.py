@@ -38,7 +38,7 @@ OTHERS = {
 CORE = ROOT / "core" / "src" / "penstock" / "__init__.py"
 # Sections of the reference, by the part of the core that defines the names.
 SECTIONS = {
-    "Functions": ("run",),
+    "Functions": ("engine", "interactive"),
     "What to copy": ("spec",),
     "Plans and records": ("model", "verification", "figures", "tuning", "workers"),
     "Events": ("events",),

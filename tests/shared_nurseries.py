@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.run import connections
+from penstock.engine import connections
 from penstock.workers.early_fork import READY, READY_SECONDS
 from penstock.workers.process import Nursery, WorkerProcess
 

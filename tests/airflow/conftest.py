@@ -110,10 +110,10 @@ OF_TASKS = (
     "penstock.backends.postgresql.backend",
     "penstock.backends.postgresql.source",
     "penstock.backends.postgresql.target",
-    "penstock.run.connections",
-    "penstock.run.resume_checks",
-    "penstock.run.execution",
-    "penstock.run.continuation",
+    "penstock.engine.connections",
+    "penstock.engine.resume_checks",
+    "penstock.engine.execution",
+    "penstock.engine.continuation",
     "penstock.show.run_report",
 )
 

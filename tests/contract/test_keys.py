@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from penstock import CopySpec, PartitionPlan, PlanningError
+from penstock.engine.connections import connect
 from penstock.planning.asking.rounds import plan_table
 from penstock.planning.request import PlanRequest
-from penstock.run.connections import connect
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import APPEND, REPLACE
 from penstock.spec.strategies import HASH, NTILE, RANGE, TIME, VALUES

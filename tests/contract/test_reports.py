@@ -28,7 +28,7 @@ LATER = {"on_snapshot_lost": "accept"}
 DYING = """
 import os, signal, sys, time
 from penstock import Committed, CopySpec, copy
-from penstock.run import journals
+from penstock.engine import journals
 journals.FIRST = journals.MOST = 0.0
 events = copy(CopySpec(**eval(sys.argv[1])))
 for event in events:

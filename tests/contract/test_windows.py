@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from penstock import BatchSpec, copy_all, verify
+from penstock.engine import windows
 from penstock.events import BatchFinished, Prepared
-from penstock.run import windows
 from penstock.spec.modes import RECREATE, TRUNCATE
 
 from .copying import Pair

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Errors and events are classed by inheritance; these servers' sessions and records still share code
 # by it.
 DEEP = {
-    "MssqlRecords": 7, "SnowflakeRecords": 6, "LockRecords": 6, "StageRecords": 5,
+    "ArrowSource": 4, "MssqlRecords": 7, "SnowflakeRecords": 6, "LockRecords": 6, "StageRecords": 5,
     "MySqlRecords": 5, "ServerRecords": 4, "FileRecords": 4, "MssqlSession": 4,
     "SnowflakeSession": 4, "ClickHouseSession": 4, "FileSession": 4, "TextSource": 4,
 }  # fmt: skip

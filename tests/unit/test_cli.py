@@ -112,7 +112,7 @@ class FakeEngine(ModuleType):
     """A stand-in for the engine, which plays events back and notes its arguments."""
 
     def __init__(self) -> None:
-        super().__init__("penstock.run.api")
+        super().__init__("penstock.engine.api")
         self.events: Sequence[Event | BaseException] = ()
         self.result: Any = None
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
@@ -157,7 +157,7 @@ class FakeEngine(ModuleType):
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine()
-    monkeypatch.setitem(sys.modules, "penstock.run.api", fake)
+    monkeypatch.setitem(sys.modules, "penstock.engine.api", fake)
     return fake
 
 
@@ -806,9 +806,9 @@ def copy(spec):
 def control_ddl(target, schema):
     return "CREATE TABLE x;\\n" * 100_000
 
-engine = types.ModuleType("penstock.run.api")
+engine = types.ModuleType("penstock.engine.api")
 engine.copy, engine.control_ddl = copy, control_ddl
-sys.modules["penstock.run.api"] = engine
+sys.modules["penstock.engine.api"] = engine
 from penstock.cli.main import main
 sys.exit(main())
 """
@@ -964,7 +964,7 @@ def test_the_help_of_the_program_imports_no_command() -> None:
     assert {name for name in imported if ".cli." in name} == {
         f"penstock.cli.{name}" for name in ("entry", "help", "main", "output", "parser")
     }
-    assert not {"penstock.events", "penstock.model", "penstock.run", "penstock.show"} & imported
+    assert not {"penstock.events", "penstock.model", "penstock.engine", "penstock.show"} & imported
     # The names that it shows without the commands' modules are those of the whole parser.
     shown, whole = (
         [line for line in make_parser(word).format_help().splitlines() if line[:4] == "    "]

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
+from penstock.engine.report import Report
 from penstock.events import (
     Committed,
     DegreeChanged,
@@ -34,7 +35,6 @@ from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot, SourceState
 from penstock.model.tables import Column, ColumnPair, NotCopied, TableRef
-from penstock.run.report import Report
 from penstock.show.console import make_console
 from penstock.show.lines import JsonDisplay, PlainDisplay
 from penstock.show.live import Bar, LiveDisplay

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from penstock.engine.batch_plan import BatchPlan, TablePlan
+from penstock.engine.phases import Phases
 from penstock.events import (
     BatchFinished,
     BatchStarted,
@@ -26,8 +28,6 @@ from penstock.figures.execution_end import end_of
 from penstock.model.extents import Whole
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.model.tables import TableRef
-from penstock.run.batch_plan import BatchPlan, TablePlan
-from penstock.run.phases import Phases
 from penstock.show.batch_plan_table import PlanSums, print_plans
 from penstock.show.console import make_console
 from penstock.show.folding import FEW, fold_texts, pattern_of

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.engine.journals import Keeper
 from penstock.events import (
     BatchFinished,
     BatchStarted,
@@ -26,7 +27,6 @@ from penstock.events import (
 from penstock.figures.timeline import execution_seconds, merge_timelines
 from penstock.model.codec import from_json, to_json
 from penstock.model.journal import MOST_POINTS, DegreeChange, Journal, Point, Series
-from penstock.run.journals import Keeper
 
 
 def close(first: float, second: float) -> bool:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from penstock import CopySpec
 from penstock.cli.main import main
+from penstock.engine.connections import connect, holds_secret, place_of, resolve, with_parameters
 from penstock.errors import PenstockError, UsageError
-from penstock.run.connections import connect, holds_secret, place_of, resolve, with_parameters
 
 # Contained in no other part of the URLs below, so if it is found, the secret was shown.
 MARK = "Zz9"
@@ -141,7 +141,7 @@ def test_the_command_line_shows_no_secret(url: str) -> None:
     with (
         contextlib.redirect_stderr(heard),
         contextlib.redirect_stdout(heard),
-        patch("penstock.run.api.connect", refuse),
+        patch("penstock.engine.api.connect", refuse),
     ):
         code = main(["plan", "--source", url, "--target", "env:NOWHERE", "--table", "public.t"])
     assert code == 64, heard.getvalue()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import Field, fields
 from enum import Enum
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -20,10 +22,11 @@ from penstock.spec.modes import (
     Ending,
     Entry,
     Mode,
+    ModeName,
     Table,
     mode_of,
 )
-from penstock.spec.strategies import ALIASES, STRATEGIES
+from penstock.spec.strategies import ALIASES, STRATEGIES, StrategyName
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core/src", "airflow_provider/src", "dagster_plugin/src")
@@ -122,8 +125,10 @@ def test_a_strategy_is_found_by_each_of_its_names(name: str) -> None:
 
 @pytest.mark.parametrize("stored", ["blocks", *ALIASES])
 @pytest.mark.parametrize("requested", ["blocks", *ALIASES])
-def test_a_run_may_be_continued_with_either_name(stored: str, requested: str) -> None:
-    def spec(strategy: str) -> CopySpec:
+def test_a_run_may_be_continued_with_either_name(
+    stored: StrategyName, requested: StrategyName
+) -> None:
+    def spec(strategy: StrategyName) -> CopySpec:
         return CopySpec(source="env:A", target="env:B", table="a.b", strategy=strategy)
 
     assert spec(requested).differences(spec(stored).stored()) == []
@@ -150,3 +155,19 @@ def test_the_page_has_every_derived_question() -> None:
     properties = {name for name, each in vars(Mode).items() if isinstance(each, property)}
     properties -= {"answers", "of_partitions"}
     assert set(re.findall(r"^\| `([a-z]+_[a-z_]+)` \|", page, re.M)) == properties
+
+
+def test_the_names_for_type_checkers_are_those_of_the_objects() -> None:
+    assert get_args(ModeName) == tuple(MODES)
+    assert get_args(StrategyName) == tuple(STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [item for item in fields(CopySpec) if item.metadata["choices"]],
+    ids=lambda item: item.name,
+)
+def test_each_choice_is_a_literal_of_the_constructor(item: Field[Any]) -> None:
+    hint = get_type_hints(CopySpec)[item.name]
+    kinds = [kind for kind in (get_args(hint) or ()) if get_origin(kind) is Literal] or [hint]
+    assert [get_args(kind) for kind in kinds] == [item.metadata["choices"]]

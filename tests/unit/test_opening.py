@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from penstock.engine.opening import PendingSession
 from penstock.errors import TransientError
-from penstock.run.opening import PendingSession
 
 if TYPE_CHECKING:
     from penstock.backends.api.source import SourceCatalog
@@ -52,7 +52,7 @@ def test_opens_only_on_use_if_not_ahead() -> None:
 
 @pytest.mark.parametrize("late", [True, False])
 def test_closes_a_source_that_is_not_taken(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.run.opening.LEAVE_SECONDS", 0.01 if late else 30)
+    monkeypatch.setattr("penstock.engine.opening.LEAVE_SECONDS", 0.01 if late else 30)
     source = Slow()
     opening = PendingSession(source.open, ahead=True)
     if late:

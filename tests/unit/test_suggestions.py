@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.backends.api.registry import find_backend
+from penstock.engine.survey import Survey
 from penstock.model.table_model import (
     MOMENT,
     TEXT,
@@ -24,7 +25,6 @@ from penstock.planning.suggestions import (
     suggestion,
     view_suggestion,
 )
-from penstock.run.survey import Survey
 from penstock.show.tables_file_text import pattern_of, tables_file_text
 
 T = TableRef("public", "t")

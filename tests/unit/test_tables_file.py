@@ -11,9 +11,9 @@ import pytest
 
 from penstock.cli.main import make_parser
 from penstock.cli.options import batch_words, read_batch, read_spec
+from penstock.engine.tables_file import batch_of_file
 from penstock.errors import UsageError
 from penstock.model.tables import Query, TableRef
-from penstock.run.tables_file import batch_of_file
 from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
 

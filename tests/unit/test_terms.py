@@ -9,7 +9,7 @@ import pytest
 
 from penstock import CopySpec, UsageError
 from penstock.cli.main import main
-from penstock.run.value_display import isolate_display
+from penstock.engine.value_display import isolate_display
 from penstock.spec import terms
 
 ENDS: dict[str, Any] = {"source": "env:A", "target": "env:B", "table": "public.orders"}

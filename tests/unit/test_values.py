@@ -6,10 +6,10 @@ from collections.abc import Generator
 
 import pytest
 
+from penstock.engine.value_display import isolate_display, isolate_generator_display
 from penstock.errors import PermanentError
 from penstock.model import values
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock.run.value_display import isolate_display, isolate_generator_display
 
 # Messages of servers and libraries about a value, and the same with the value hidden.
 SAID = {

@@ -1,9 +1,8 @@
 """Move a table in parallel partitions, each through its own COPY stream, each exactly once.
 
-from penstock import CopySpec, copy
+from penstock import CopySpec, run
 
-for event in copy(CopySpec(source="env:SRC", target="env:DST", table="public.orders")):
-    print(event)
+print(run(CopySpec(source="env:SRC", target="env:DST", table="public.orders")))
 """
 
 from __future__ import annotations
@@ -15,6 +14,42 @@ if TYPE_CHECKING:
     from penstock.backends.api.connection_fields import ConnectionFields
     from penstock.backends.api.execution.control import Loss
     from penstock.backends.api.registry import connection_types, url_of_connection
+    from penstock.engine.api import (
+        RunStatus,
+        committed_in_series,
+        control_ddl,
+        copy,
+        create,
+        find_loss,
+        plan,
+        resume,
+        status,
+        statuses,
+        verify,
+    )
+    from penstock.engine.batch import copy_all, copy_tables, resume_all
+    from penstock.engine.batch_plan import BatchPlan, TablePlan, plan_all
+    from penstock.engine.claimed_tables import watch_claims
+    from penstock.engine.connections import (
+        check_request,
+        check_source,
+        holds_secret,
+        place_of,
+        with_parameters,
+    )
+    from penstock.engine.giving_up import forget_lost, give_up
+    from penstock.engine.listing import RunEntry, batch_runs, runs
+    from penstock.engine.repair import Repair, plan_repair, repair_run
+    from penstock.engine.reports import report
+    from penstock.engine.snapshot_holder import hold, release, require_snapshot
+    from penstock.engine.table_requests import TableRequest
+    from penstock.engine.tables_file import batch_of_file
+    from penstock.engine.watermarks import (
+        reset_watermark,
+        set_watermark,
+        watermark_history,
+        watermarks,
+    )
     from penstock.errors import (
         Drifted,
         Interrupted,
@@ -36,19 +71,34 @@ if TYPE_CHECKING:
     )
     from penstock.events import (
         BatchFinished,
+        BatchStarted,
         BatchTable,
         Committed,
+        DegreeChanged,
         Event,
+        Failed,
         Finished,
         Merged,
+        Opened,
         PartitionComparison,
         PartitionDifference,
+        PartitionsChecked,
         Planned,
         Prepared,
+        Progress,
+        Retrying,
+        Sampled,
+        SnapshotChanged,
+        StepChanged,
         Verified,
+        Warned,
         from_line,
     )
     from penstock.figures.run_report import RunReport
+    from penstock.interactive.arrow_rows import ArrowRows
+    from penstock.interactive.reading import read
+    from penstock.interactive.result import Result
+    from penstock.interactive.run_copy import run
     from penstock.model.codec import to_json
     from penstock.model.extents import (
         Bound,
@@ -65,42 +115,6 @@ if TYPE_CHECKING:
     from penstock.model.plans import CHOSEN, Partition, PartitionPlan
     from penstock.model.records import CommitRecord
     from penstock.model.tables import NotCopied, Place, TableRef
-    from penstock.run.api import (
-        RunStatus,
-        committed_in_series,
-        control_ddl,
-        copy,
-        create,
-        find_loss,
-        plan,
-        resume,
-        status,
-        statuses,
-        verify,
-    )
-    from penstock.run.batch import copy_all, copy_tables, resume_all
-    from penstock.run.batch_plan import BatchPlan, TablePlan, plan_all
-    from penstock.run.claimed_tables import watch_claims
-    from penstock.run.connections import (
-        check_request,
-        check_source,
-        holds_secret,
-        place_of,
-        with_parameters,
-    )
-    from penstock.run.giving_up import forget_lost, give_up
-    from penstock.run.listing import RunEntry, batch_runs, runs
-    from penstock.run.repair import Repair, plan_repair, repair_run
-    from penstock.run.reports import report
-    from penstock.run.snapshot_holder import hold, release, require_snapshot
-    from penstock.run.table_requests import TableRequest
-    from penstock.run.tables_file import batch_of_file
-    from penstock.run.watermarks import (
-        reset_watermark,
-        set_watermark,
-        watermark_history,
-        watermarks,
-    )
     from penstock.show.html_report import run_report_html
     from penstock.show.log import (
         combined_report,
@@ -114,8 +128,9 @@ if TYPE_CHECKING:
     from penstock.show.text import not_copied_lines
     from penstock.spec.batch_spec import BatchSpec
     from penstock.spec.copy_spec import CopySpec, value_mistakes
-    from penstock.spec.modes import MODES, Ending, Entry, mode_of
-    from penstock.spec.strategies import STRATEGIES
+    from penstock.spec.modes import MODES, Ending, Entry, ModeName, mode_of
+    from penstock.spec.read_spec import ReadSpec
+    from penstock.spec.strategies import STRATEGIES, StrategyName
     from penstock.spec.terms import as_arguments
     from penstock.tuning.measurements import Tuning
     from penstock.tuning.sweep import tune
@@ -126,9 +141,11 @@ __all__ = [
     "CHOSEN",
     "MODES",
     "STRATEGIES",
+    "ArrowRows",
     "BatchFinished",
     "BatchPlan",
     "BatchSpec",
+    "BatchStarted",
     "BatchTable",
     "Bound",
     "CommitRecord",
@@ -136,11 +153,13 @@ __all__ = [
     "ConnectionFields",
     "CopySpec",
     "Crossing",
+    "DegreeChanged",
     "Drifted",
     "Ending",
     "Entry",
     "Event",
     "Extent",
+    "Failed",
     "Finished",
     "HashBucket",
     "Interrupted",
@@ -151,28 +170,39 @@ __all__ = [
     "Loss",
     "Merged",
     "MissingTarget",
+    "ModeName",
     "NightStatus",
     "NoHolder",
     "NotCopied",
+    "Opened",
     "Overtaken",
     "Partition",
     "PartitionComparison",
     "PartitionDifference",
     "PartitionPlan",
+    "PartitionsChecked",
     "PenstockError",
     "PermanentError",
     "Place",
     "Planned",
     "PlanningError",
     "Prepared",
+    "Progress",
+    "ReadSpec",
     "Repair",
+    "Result",
+    "Retrying",
     "RunEntry",
     "RunFailed",
     "RunFailedTransiently",
     "RunReport",
     "RunStatus",
+    "Sampled",
+    "SnapshotChanged",
     "SnapshotLost",
     "SpecMismatch",
+    "StepChanged",
+    "StrategyName",
     "Superseded",
     "TablePlan",
     "TableRef",
@@ -184,6 +214,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "Verified",
+    "Warned",
     "Watermark",
     "Whole",
     "as_arguments",
@@ -214,6 +245,7 @@ __all__ = [
     "plan",
     "plan_all",
     "plan_repair",
+    "read",
     "release",
     "repair_run",
     "report",
@@ -222,6 +254,7 @@ __all__ = [
     "reset_watermark",
     "resume",
     "resume_all",
+    "run",
     "run_report_html",
     "run_report_markdown",
     "run_report_text",
@@ -248,18 +281,33 @@ _HOMES = {
     "backends.api.registry": ("connection_types", "url_of_connection"),
     "events": (
         "BatchFinished",
+        "BatchStarted",
         "BatchTable",
         "Committed",
+        "DegreeChanged",
         "Event",
+        "Failed",
         "Finished",
         "Merged",
+        "Opened",
         "PartitionComparison",
         "PartitionDifference",
+        "PartitionsChecked",
         "Planned",
         "Prepared",
+        "Progress",
+        "Retrying",
+        "Sampled",
+        "SnapshotChanged",
+        "StepChanged",
         "Verified",
+        "Warned",
         "from_line",
     ),
+    "interactive.arrow_rows": ("ArrowRows",),
+    "interactive.reading": ("read",),
+    "interactive.result": ("Result",),
+    "interactive.run_copy": ("run",),
     "model.codec": ("to_json",),
     "model.extents": (
         "Bound",
@@ -283,7 +331,7 @@ _HOMES = {
         "Place",
         "TableRef",
     ),
-    "run.api": (
+    "engine.api": (
         "RunStatus",
         "control_ddl",
         "copy",
@@ -297,33 +345,33 @@ _HOMES = {
         "verify",
     ),
     "figures.run_report": ("RunReport",),
-    "run.repair": ("Repair", "plan_repair", "repair_run"),
-    "run.reports": ("report",),
+    "engine.repair": ("Repair", "plan_repair", "repair_run"),
+    "engine.reports": ("report",),
     "show.html_report": ("run_report_html",),
     "show.markdown_report": ("execution_markdown", "run_report_markdown"),
     "show.run_report": ("run_report_text",),
-    "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
-    "run.batch": ("copy_all", "copy_tables", "resume_all"),
-    "run.claimed_tables": ("watch_claims",),
-    "run.giving_up": ("forget_lost", "give_up"),
-    "run.listing": ("RunEntry", "batch_runs", "runs"),
-    "run.table_requests": ("TableRequest",),
-    "run.tables_file": ("batch_of_file",),
-    "run.watermarks": (
+    "engine.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
+    "engine.batch": ("copy_all", "copy_tables", "resume_all"),
+    "engine.claimed_tables": ("watch_claims",),
+    "engine.giving_up": ("forget_lost", "give_up"),
+    "engine.listing": ("RunEntry", "batch_runs", "runs"),
+    "engine.table_requests": ("TableRequest",),
+    "engine.tables_file": ("batch_of_file",),
+    "engine.watermarks": (
         "reset_watermark",
         "set_watermark",
         "watermark_history",
         "watermarks",
     ),
     "model.nights": ("NightStatus", "Watermark"),
-    "run.connections": (
+    "engine.connections": (
         "check_request",
         "check_source",
         "holds_secret",
         "place_of",
         "with_parameters",
     ),
-    "run.snapshot_holder": (
+    "engine.snapshot_holder": (
         "hold",
         "release",
         "require_snapshot",
@@ -339,8 +387,9 @@ _HOMES = {
     "spec.terms": ("as_arguments",),
     "spec.batch_spec": ("BatchSpec",),
     "spec.copy_spec": ("CopySpec", "value_mistakes"),
-    "spec.modes": ("MODES", "Ending", "Entry", "mode_of"),
-    "spec.strategies": ("STRATEGIES",),
+    "spec.modes": ("MODES", "Ending", "Entry", "ModeName", "mode_of"),
+    "spec.read_spec": ("ReadSpec",),
+    "spec.strategies": ("STRATEGIES", "StrategyName"),
     "tuning.measurements": ("Tuning",),
     "tuning.sweep": ("tune",),
     "verification.result": ("Verification",),

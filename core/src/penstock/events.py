@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from penstock.errors import Unreadable
 from penstock.model.codec import JsonForm, from_json, to_json
@@ -28,8 +28,8 @@ def now() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Base of all events."""
+class BaseEvent:
+    """What all events have."""
 
     # A newer reader knows fields that an older writer did not write.
     json_form = JsonForm(defaults=True)
@@ -48,7 +48,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptEvent(Event):
+class AttemptEvent(BaseEvent):
     """An event of an attempt at a partition."""
 
     partition_id: str
@@ -61,7 +61,7 @@ class AttemptEvent(Event):
 class Opened(AttemptEvent):
     """The start of an attempt."""
 
-    name: ClassVar[str] = "opened"
+    name: ClassVar[Literal["opened"]] = "opened"
     label: str
     """A human-readable description of the rows that the partition selects."""
 
@@ -85,14 +85,14 @@ class Moved(AttemptEvent):
 class Progress(Moved):
     """The progress of an attempt, about once a second. Its row count is exact to one message."""
 
-    name: ClassVar[str] = "progress"
+    name: ClassVar[Literal["progress"]] = "progress"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Moved):
     """Terminal: the partition and its commit record are in the target."""
 
-    name: ClassVar[str] = "committed"
+    name: ClassVar[Literal["committed"]] = "committed"
     already: bool = False
     """Whether an earlier attempt committed it, so that this one moved nothing."""
     inserted: int | None = None
@@ -105,17 +105,17 @@ class Committed(Moved):
 class Failed(AttemptEvent):
     """Terminal: nothing of this attempt is in the target."""
 
-    name: ClassVar[str] = "failed"
+    name: ClassVar[Literal["failed"]] = "failed"
     error: Mapping[str, Any]
     """``error`` (class), ``message``, ``transient``; where known ``side``, ``code``,
     ``detail``, ``hint``, ``context``, ``constraint``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned(Event):
+class Planned(BaseEvent):
     """The plan that this run executes."""
 
-    name: ClassVar[str] = "planned"
+    name: ClassVar[Literal["planned"]] = "planned"
     strategy: str
     reasons: tuple[str, ...]
     partitions: int
@@ -139,19 +139,19 @@ class Planned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared(Event):
+class Prepared(BaseEvent):
     """The target is ready: the steps of the mode are done, now or by an earlier call."""
 
-    name: ClassVar[str] = "prepared"
+    name: ClassVar[Literal["prepared"]] = "prepared"
     mode: str
     already: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotChanged(Event):
+class SnapshotChanged(BaseEvent):
     """The run's view of the source was taken, adopted, lost, renewed or released."""
 
-    name: ClassVar[str] = "snapshot"
+    name: ClassVar[Literal["snapshot"]] = "snapshot"
     state: str
     """``taken``, ``adopted``, ``lost``, ``renewed``, ``released``."""
     taken_at: str
@@ -159,10 +159,10 @@ class SnapshotChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retrying(Event):
+class Retrying(BaseEvent):
     """Another attempt follows a failed one, after `delay` seconds."""
 
-    name: ClassVar[str] = "retrying"
+    name: ClassVar[Literal["retrying"]] = "retrying"
     partition_id: str
     attempt: int
     delay: float
@@ -174,10 +174,10 @@ LAG = "lag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DegreeChanged(Event):
+class DegreeChanged(BaseEvent):
     """A change of the number of streams, from now on."""
 
-    name: ClassVar[str] = "degree"
+    name: ClassVar[Literal["degree"]] = "degree"
     degree: int
     """The new number of streams; 0: no partition starts, because the source lags."""
     message: str
@@ -187,10 +187,10 @@ class DegreeChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled(Event):
+class Sampled(BaseEvent):
     """A sample of what the run's sessions on a server wait for; about once a second."""
 
-    name: ClassVar[str] = "sampled"
+    name: ClassVar[Literal["sampled"]] = "sampled"
     side: str
     """``source`` or ``target``."""
     waits: Mapping[str, int]
@@ -199,10 +199,10 @@ class Sampled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepChanged(Event):
+class StepChanged(BaseEvent):
     """A step after the last partition: an index is built, a table renamed."""
 
-    name: ClassVar[str] = "step"
+    name: ClassVar[Literal["step"]] = "step"
     step_id: str
     step: str
     """A human-readable description of the step."""
@@ -213,10 +213,10 @@ class StepChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged(Event):
+class Merged(BaseEvent):
     """The rows of all partitions were merged into the target, in one transaction."""
 
-    name: ClassVar[str] = "merged"
+    name: ClassVar[Literal["merged"]] = "merged"
     rows: int
     """Rows read and merged."""
     inserted: int
@@ -268,10 +268,10 @@ class PartitionComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified(Event):
+class Verified(BaseEvent):
     """Both sides were compared after every partition was committed."""
 
-    name: ClassVar[str] = "verified"
+    name: ClassVar[Literal["verified"]] = "verified"
     ok: bool
     partitions: int
     mismatches: int
@@ -285,10 +285,10 @@ class Verified(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionsChecked(Event):
+class PartitionsChecked(BaseEvent):
     """The rows of all partitions together were compared with one count of all rows."""
 
-    name: ClassVar[str] = "partitions_checked"
+    name: ClassVar[Literal["partitions_checked"]] = "partitions_checked"
     ok: bool
     """Whether the two counts are equal."""
     rows: int
@@ -298,10 +298,10 @@ class PartitionsChecked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warned(Event):
+class Warned(BaseEvent):
     """A warning; the run goes on."""
 
-    name: ClassVar[str] = "warning"
+    name: ClassVar[Literal["warning"]] = "warning"
     message: str
     error: Mapping[str, Any] | None = None
     """Why a table of a batch failed before its first partition; as in `Failed`."""
@@ -343,10 +343,10 @@ class PartitionTiming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished(Event):
+class Finished(BaseEvent):
     """The end of an execution, and its report."""
 
-    name: ClassVar[str] = "finished"
+    name: ClassVar[Literal["finished"]] = "finished"
     status: str
     """``done``: every partition of the plan is committed. ``partial``: the requested ones are.
     Also ``failed`` and ``interrupted``."""
@@ -416,10 +416,10 @@ class BatchTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchStarted(Event):
+class BatchStarted(BaseEvent):
     """The tables of a batch have been found. `run_id` is the batch's."""
 
-    name: ClassVar[str] = "batch_started"
+    name: ClassVar[Literal["batch_started"]] = "batch_started"
     tables: tuple[BatchTable, ...]
     degree: int
     """Concurrent streams over all tables; with ``--degree auto`` the initial number."""
@@ -428,10 +428,10 @@ class BatchStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchFinished(Event):
+class BatchFinished(BaseEvent):
     """The end of a batch: its last event."""
 
-    name: ClassVar[str] = "batch_finished"
+    name: ClassVar[Literal["batch_finished"]] = "batch_finished"
     status: str
     """``done``: every table is done. Also ``failed`` and ``interrupted``."""
     tables: tuple[BatchTable, ...]
@@ -445,27 +445,29 @@ class BatchFinished(Event):
     """Seconds by phase: ``planning``, ``preparing``, ``copying``, ``finishing``."""
 
 
-_EVENTS: tuple[type[Event], ...] = (
-    Opened,
-    Progress,
-    Committed,
-    Failed,
-    Planned,
-    Prepared,
-    SnapshotChanged,
-    Retrying,
-    DegreeChanged,
-    Sampled,
-    StepChanged,
-    Merged,
-    PartitionsChecked,
-    Verified,
-    Warned,
-    Finished,
-    BatchStarted,
-    BatchFinished,
+Event = (
+    Opened
+    | Progress
+    | Committed
+    | Failed
+    | Planned
+    | Prepared
+    | SnapshotChanged
+    | Retrying
+    | DegreeChanged
+    | Sampled
+    | StepChanged
+    | Merged
+    | PartitionsChecked
+    | Verified
+    | Warned
+    | Finished
+    | BatchStarted
+    | BatchFinished
 )
-BY_NAME: Mapping[str, type[Event]] = {event.name: event for event in _EVENTS}
+"""Any event: a union that type checkers narrow by `name` or by class."""
+
+BY_NAME: Mapping[str, type[Event]] = {event.name: event for event in get_args(Event)}
 
 
 def from_line(line: str | bytes) -> Event:

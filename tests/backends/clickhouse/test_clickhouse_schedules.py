@@ -186,7 +186,7 @@ class Trial(schedules.Trial[Load]):
             target=self.url,
             table="x.y",
             target_table=f"{self.table}",
-            mode=mode,
+            mode=MODES[mode].name,
             snapshot="none",
             run_id=run_id,
         )

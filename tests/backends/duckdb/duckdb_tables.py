@@ -89,8 +89,8 @@ class Database:
     ) -> tuple[CopySpec, PartitionPlan]:
         """Plan a run of a source with these columns, as the engine does."""
         spec = CopySpec(
-            source="file:///nowhere/*.parquet", target=self.url, target_table="main.t", mode=mode,
-            where=where, run_id=run_id,
+            source="file:///nowhere/*.parquet", target=self.url, target_table="main.t",
+            mode=MODES[mode].name, where=where, run_id=run_id,
         )  # fmt: skip
         columns = [Column(f.name, str(f.type), f.nullable, traits={TRAIT: f.type}) for f in SCHEMA]
         definition: TableDefinition | None = None

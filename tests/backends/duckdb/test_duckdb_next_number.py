@@ -12,6 +12,7 @@ import pytest
 from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.backends.duckdb.load.numbering import MOST
 from penstock.events import BatchFinished, Finished
+from penstock.spec.modes import ModeName
 
 SHOP = """
     CREATE TABLE author (id serial PRIMARY KEY, name text);
@@ -24,7 +25,7 @@ SHOP = """
 """
 
 
-def filled(source: str, path: Path, mode: str) -> None:
+def filled(source: str, path: Path, mode: ModeName) -> None:
     spec = BatchSpec.from_mapping(
         {"source": source, "target": f"duckdb:///{path}", "tables": ["public.*"],
          "target_schema": "main", "mode": mode, "data_only": True, "verify": "checksums"},
@@ -77,7 +78,7 @@ def test_rows_loaded_after_the_table_was_created(source_url: str, existing: Path
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "upsert", "swap"])
 def test_each_mode_that_loads_an_existing_table_sets_the_next_number(
-    source_url: str, existing: Path, mode: str
+    source_url: str, existing: Path, mode: ModeName
 ) -> None:
     spec = CopySpec(
         source=source_url, target=f"duckdb:///{existing}", table="public.author",

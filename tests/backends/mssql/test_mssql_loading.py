@@ -12,6 +12,7 @@ import penstock
 from penstock import CopySpec
 from penstock.errors import PenstockError
 from penstock.events import Failed, Finished
+from penstock.spec.modes import ModeName
 
 from .mssql_tables import execute, rows
 
@@ -27,7 +28,7 @@ def source(tmp_path: Path) -> str:
     return f"file://{folder}"
 
 
-def copied(source: str, url: str, mode: str) -> tuple[Finished | None, list[str]]:
+def copied(source: str, url: str, mode: ModeName) -> tuple[Finished | None, list[str]]:
     """Copy, and return the outcome with the errors of failed partitions."""
     failures: list[str] = []
     last = None
@@ -61,7 +62,7 @@ def test_upsert_compares_texts_by_their_bytes(source: str, mssql_url: str) -> No
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "upsert"])
 def test_an_identity_column_has_the_numbers_of_the_source(
-    source: str, mssql_url: str, mode: str
+    source: str, mssql_url: str, mode: ModeName
 ) -> None:
     execute(mssql_url, "CREATE TABLE t (id int IDENTITY(100, 1) PRIMARY KEY, t nvarchar(20))")
     assert copied(source, mssql_url, mode)[0]

@@ -9,6 +9,7 @@ import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
 from penstock.backends.mssql.load.scratch import MssqlScratch
+from penstock.spec.modes import ModeName
 from penstock.tuning.sweep import SweepNote, SweepStarted
 
 from .mssql_tables import execute, is_babelfish, rows
@@ -43,7 +44,7 @@ def ends(pair: Pair, mssql_module: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["append", "recreate"])
-def test_tune_measures_and_leaves_nothing_behind(ends: dict[str, Any], mode: str) -> None:
+def test_tune_measures_and_leaves_nothing_behind(ends: dict[str, Any], mode: ModeName) -> None:
     spec = CopySpec(**ends, mode=mode, **SMALL)
     # Babelfish has no ALTER INDEX.
     options = () if is_babelfish(ends["target"]) or mode == "recreate" else ("deferred",)

@@ -9,6 +9,7 @@ import pytest
 
 from penstock import CopySpec, copy
 from penstock.events import Finished
+from penstock.spec.modes import ModeName
 
 from .mysql_pair import execute
 
@@ -21,7 +22,7 @@ LAST = (1 << 63) - 1
     [((1 << 64) - 1, False), (LAST, False), (LAST - 1, True)],
 )
 def test_the_last_number_into_postgresql(
-    mysql_url: str, target_url: str, number: int, continues: bool, mode: str
+    mysql_url: str, target_url: str, number: int, continues: bool, mode: ModeName
 ) -> None:
     execute(
         mysql_url,

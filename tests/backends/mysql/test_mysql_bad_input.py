@@ -16,6 +16,7 @@ import pytest
 import penstock
 from penstock import CopySpec, PlanningError
 from penstock.events import Opened
+from penstock.spec.modes import ModeName
 from penstock_testkit import AnyMysqlServer
 
 from ...one_copy import OneCopy
@@ -299,7 +300,7 @@ def test_a_user_who_may_load_and_no_more(
 
 @pytest.mark.parametrize("mode", ["append", "recreate"])
 def test_a_read_only_server_is_refused(
-    mysql_server: AnyMysqlServer, source: str, mysql_url: str, mode: str
+    mysql_server: AnyMysqlServer, source: str, mysql_url: str, mode: ModeName
 ) -> None:
     execute(mysql_url, PLAIN)
     grants = (f"ALL ON {database(mysql_url)}.*", "ALL ON penstock.*")

@@ -24,6 +24,7 @@ from penstock.backends.mysql.catalog.session_settings import SQL_MODE
 from penstock.backends.mysql.dialect import BY_BYTES, MYSQL
 from penstock.backends.sql.rows.conditions import condition
 from penstock.events import Committed
+from penstock.spec.strategies import StrategyName
 from penstock_testkit import AnyMysqlServer, Server
 from penstock_testkit.mysql import connect_mysql
 
@@ -282,7 +283,8 @@ def test_replacing_in_postgresql_and_back(ends: tuple[str, str], target_server: 
         execute_postgresql(between, "CREATE TABLE item (id int PRIMARY KEY, k varchar(20))")
         first_copy = replace(spec_of(ends), target=between, target_table="public.item")
         back = replace(spec_of(ends), source=between, table="public.item")
-        for spec, strategy in product((first_copy, back), ("range", "values")):
+        strategies: tuple[StrategyName, ...] = ("range", "values")
+        for spec, strategy in product((first_copy, back), strategies):
             list(copy(replace(spec, mode="replace", strategy=strategy, verify="checksums")))
         assert rows(target, f"SELECT id, k FROM {qualified_name(target)} ORDER BY id") == expected
 

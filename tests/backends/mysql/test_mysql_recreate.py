@@ -17,6 +17,7 @@ from penstock.backends.mysql.catalog.table_model import ReadTable, clause_of, ke
 from penstock.errors import RunFailed
 from penstock.events import Event, Finished, Planned
 from penstock.model.tables import TableRef
+from penstock.spec.modes import ModeName
 from penstock_testkit import AnyMysqlServer, TcpProxy, connect_mysql
 
 from ...faults.gate import Gate
@@ -64,7 +65,7 @@ def read_model(connection: pymysql.Connection, table: str) -> ReadTable:
 
 @pytest.mark.parametrize("mode", ["recreate", "truncate"])
 def test_an_invisible_column_stays_invisible(
-    mysql_url: str, connection: pymysql.Connection, mode: str
+    mysql_url: str, connection: pymysql.Connection, mode: ModeName
 ) -> None:
     execute(
         mysql_url,

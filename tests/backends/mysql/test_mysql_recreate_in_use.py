@@ -13,10 +13,10 @@ import pytest
 
 from penstock import BatchSpec, CopySpec, copy, copy_all
 from penstock.backends.mysql.catalog.table_model import ReadTable, read_table
+from penstock.engine.schema import TableSchema, schema
 from penstock.errors import PenstockError, RunFailed
 from penstock.events import Event, Finished, Planned
 from penstock.model.tables import TableRef
-from penstock.run.schema import TableSchema, schema
 from penstock_testkit import AnyMysqlServer, TcpProxy, connect_mysql
 
 from ...faults.cli import PATIENCE, eventually

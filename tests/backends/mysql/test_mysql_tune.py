@@ -10,6 +10,7 @@ import pytest
 
 from penstock import CopySpec, PlanningError, Tuning, tune
 from penstock.backends.mysql.load.scratch import MySqlScratch
+from penstock.spec.modes import ModeName
 from penstock.tuning.sweep import SweepNote, SweepStarted
 from penstock_testkit.mysql import connect_mysql
 
@@ -25,7 +26,7 @@ def new_databases(url: str) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["append", "truncate", "recreate", "swap"])
 def test_each_setting_is_measured_and_nothing_left_behind(
-    items: str, mysql_url: str, mode: str
+    items: str, mysql_url: str, mode: ModeName
 ) -> None:
     execute(mysql_url, TABLE, "CREATE INDEX amounts ON item (amount)")
     execute(mysql_url, "INSERT INTO item VALUES (-1, 'mine', 1, 'x')")

@@ -83,7 +83,7 @@ class Dataset:
         spec = CopySpec(
             source="file:///nowhere/*.parquet",
             target=self.url,
-            mode=mode,
+            mode=MODES[mode].name,
             where=where,
             run_id=run_id,
             **writing,

@@ -14,6 +14,7 @@ import pytest
 import penstock
 from penstock import CopySpec, PlanningError
 from penstock.events import Committed, Event, Finished, Opened
+from penstock.spec.modes import ModeName
 
 from .parquet_datasets import numbered
 
@@ -34,7 +35,9 @@ def files(tmp_path: Path) -> Path:
     return folder
 
 
-def copied(dataset: Dataset, source: Path | str, mode: str = "append", **options: Any) -> Finished:
+def copied(
+    dataset: Dataset, source: Path | str, mode: ModeName = "append", **options: Any
+) -> Finished:
     spec = CopySpec(source=str(source), target=dataset.url, mode=mode, degree=2, **options)
     *_, finished = penstock.copy(spec)
     assert isinstance(finished, Finished)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock import BatchPlan, BatchSpec, PartitionPlan, plan_all, report
+from penstock.engine.windows import WINDOW
 from penstock.model.codec import from_json
 from penstock.model.journal import PHASES
-from penstock.run.windows import WINDOW
 
 from ..conftest import Pair
 

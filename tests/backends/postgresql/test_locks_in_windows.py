@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock import BatchSpec, RunFailed, RunFailedTransiently, copy_all
+from penstock.engine.windows import WINDOW
 from penstock.events import BatchFinished, Committed, Event, SnapshotChanged
-from penstock.run.windows import WINDOW
 from penstock_testkit import PostgresServer, Server
 
 from ..conftest import Pair

@@ -19,9 +19,9 @@ from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.postgresql.source import PostgresSource
 from penstock.backends.postgresql.target import PostgresTarget
+from penstock.engine.connections import connect
 from penstock.planning.asking.rounds import plan_tables
 from penstock.planning.request import PlanRequest
-from penstock.run.connections import connect
 from penstock.spec.modes import Table
 from penstock.workers.degree import streams_of
 

@@ -81,7 +81,9 @@ def statuses(end: Event) -> dict[str, str]:
 
 
 def merged(events: list[Event]) -> dict[str, tuple[int, int, int]]:
-    names = {table.run_id: table.table for table in events[-1].tables}  # type: ignore[attr-defined]
+    end = events[-1]
+    assert isinstance(end, BatchFinished)
+    names = {table.run_id: table.table for table in end.tables}
     return {
         names[event.run_id]: (event.inserted, event.updated, event.deleted)
         for event in events

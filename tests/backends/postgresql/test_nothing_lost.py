@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from penstock import BatchSpec, copy_all, plan_all
+from penstock.engine.batch_plan import BatchPlan
+from penstock.engine.schema import SchemaEnd, schema
 from penstock.events import BatchFinished
-from penstock.run.batch_plan import BatchPlan
-from penstock.run.schema import SchemaEnd, schema
 from penstock_testkit import PostgresServer
 
 if TYPE_CHECKING:

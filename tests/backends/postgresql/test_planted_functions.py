@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from penstock import BatchSpec, copy_all, tune
+from penstock.engine import windows
 from penstock.events import BatchFinished
-from penstock.run import windows
 
 from .traps import plant, sprung
 

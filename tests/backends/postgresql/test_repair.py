@@ -24,8 +24,8 @@ from penstock import (
     verify,
 )
 from penstock.cli.main import main
+from penstock.engine.repair import Repair
 from penstock.events import Finished
-from penstock.run.repair import Repair
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair

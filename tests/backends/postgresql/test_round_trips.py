@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock import BatchSpec, CopySpec, copy, copy_all, resume
+from penstock.engine import journals, pulses
+from penstock.engine.connections import Connections
+from penstock.engine.snapshot import handle
+from penstock.engine.survey import survey
 from penstock.events import BatchFinished, Finished
-from penstock.run import journals, pulses
-from penstock.run.connections import Connections
-from penstock.run.snapshot import handle
-from penstock.run.survey import survey
 from penstock_testkit import DistantServer
 
 if TYPE_CHECKING:

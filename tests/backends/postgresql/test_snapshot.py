@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from penstock import UsageError, copy
+from penstock.engine.snapshot import handle
 from penstock.events import Committed, Finished, Planned, SnapshotChanged, Warned
-from penstock.run.snapshot import handle
 
 if TYPE_CHECKING:
     from tests.backends.conftest import Pair

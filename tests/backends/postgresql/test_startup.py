@@ -81,13 +81,13 @@ UNNEEDED = {
     "penstock.backends.postgresql.compare.deleted_keys",
     "penstock.cli.run_commands",
     "penstock.cli.tune_command",
-    "penstock.run.batch",
-    "penstock.run.listing",
+    "penstock.engine.batch",
+    "penstock.engine.listing",
     "penstock.show.live",
     "penstock.spec.batch_spec",
     "penstock.verification.checks",
 }
-ENGINE = {"penstock.run.api", "penstock.planning.step", "penstock.show.run_report"}
+ENGINE = {"penstock.engine.api", "penstock.planning.step", "penstock.show.run_report"}
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from penstock import BatchSpec, RunFailed, RunFailedTransiently, copy_all
+from penstock.engine import windows
 from penstock.errors import EXIT_PERMANENT
 from penstock.events import BatchFinished, BatchStarted, Event, Finished, Planned, Prepared, Warned
-from penstock.run import windows
 
 if TYPE_CHECKING:
     from ..conftest import Pair

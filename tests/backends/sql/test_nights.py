@@ -21,6 +21,7 @@ import penstock
 from penstock import CopySpec
 from penstock.errors import Overtaken
 from penstock.events import Committed, Event
+from penstock.spec.modes import ModeName
 from penstock_testkit.mysql import connect_mysql
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def test_a_second_night_reads_what_has_changed(items: Ends) -> None:
 @pytest.mark.parametrize("mode", ["truncate", "recreate", "swap"])
 @pytest.mark.parametrize("incremental", ["xmin", None])
 def test_a_night_after_a_full_load_reads_what_has_changed(
-    items: Ends, mode: str, incremental: str | None
+    items: Ends, mode: ModeName, incremental: str | None
 ) -> None:
     if incremental:
         items.night(mode="recreate", incremental=None).done()
@@ -159,7 +160,7 @@ def test_a_night_after_a_full_load_reads_what_has_changed(
 
 
 @pytest.mark.parametrize("mode", ["truncate", "swap"])
-def test_a_full_load_whose_watermark_was_reset_sets_none(items: Ends, mode: str) -> None:
+def test_a_full_load_whose_watermark_was_reset_sets_none(items: Ends, mode: ModeName) -> None:
     items.night(watermark="w").done()
     spec = CopySpec(
         source=items.source_url,
@@ -461,7 +462,7 @@ from penstock.backends.sql.loads import merged_nights
 from penstock.backends.sql.loads.night import DROP
 from penstock.backends.sql.server.load_hooks import ServerLoadHooks
 from penstock.cli.main import main
-from penstock.run.state import RunState
+from penstock.engine.state import RunState
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from psycopg import conninfo
 
 from penstock import CopySpec, UsageError, place_of
-from penstock.run.connections import resolve
+from penstock.engine.connections import resolve
 from penstock.spec.references import redact
 
 SECRET = "pa55:w@rd/?#%&="

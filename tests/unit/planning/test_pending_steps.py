@@ -7,6 +7,7 @@ from penstock.model.plans import LoadPlan, Step
 from penstock.model.table_model import FOREIGN_KEYS
 from penstock.model.tables import NotCopied, TableRef
 from penstock.planning.pending_steps import with_pending_steps
+from penstock.spec.modes import ModeName
 
 TABLE = TableRef("public", "article")
 
@@ -17,7 +18,7 @@ def restoring(key: str) -> Step:
     return Step(f"restore 1 {key}", f"relink {TABLE}", "...", after=True, instead=instead)
 
 
-def spec(mode: str = "truncate", *, data_only: bool = False) -> CopySpec:
+def spec(mode: ModeName = "truncate", *, data_only: bool = False) -> CopySpec:
     return CopySpec(source="env:A", target="env:B", table="article", mode=mode, data_only=data_only)
 
 

@@ -21,7 +21,10 @@ ORIGIN = "copy"
 _TEMPLATE = re.compile(r"\{\{|\{%")
 _INTERVAL = re.compile(r"\bdata_interval_(start|end)\b")
 _DEFAULTS = {item.name: item.default for item in fields(CopySpec)}
-_TYPES = {item.name: str(item.type) for item in fields(CopySpec)}
+_TYPES = {
+    item.name: "str" if item.metadata["choices"] and item.default else str(item.type)
+    for item in fields(CopySpec)
+}
 _CHOICES = {item.name: item.metadata["choices"] for item in fields(CopySpec)}
 _PLACEHOLDERS = {"table": "some.table", "target_table": "some.table", "types": "column=type"}
 # Options that are lists of names, which a DAG may pass as tuples.

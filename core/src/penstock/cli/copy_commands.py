@@ -42,7 +42,7 @@ def add_plan(commands: Commands) -> None:
 
 def _plan(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
-    from penstock.run.api import plan
+    from penstock.engine.api import plan
     from penstock.show.plan_table import print_plan
 
     with signals():
@@ -69,7 +69,7 @@ def add_create(commands: Commands) -> None:
 
 def _create(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
-    from penstock.run.api import create
+    from penstock.engine.api import create
 
     with signals():
         result = create(spec)
@@ -94,7 +94,7 @@ def add_copy(commands: Commands) -> None:
 def _copy(arguments: argparse.Namespace) -> int:
     spec = read_spec(arguments)
     fork_early(spec.source, spec.target)
-    from penstock.run.api import copy
+    from penstock.engine.api import copy
 
     title = spec.source_name
     if spec.target_ref != spec.relation:
@@ -127,7 +127,7 @@ def add_plan_all(commands: Commands) -> None:
 
 def _plan_all(arguments: argparse.Namespace) -> int:
     batch = read_batch(arguments)
-    from penstock.run.batch_plan import BatchPlan, plan_all
+    from penstock.engine.batch_plan import BatchPlan, plan_all
     from penstock.show.batch_plan_table import PlanSums, print_plans
 
     sums, end = PlanSums(), None
@@ -149,7 +149,7 @@ def _plan_all(arguments: argparse.Namespace) -> int:
 def _copy_all(arguments: argparse.Namespace) -> int:
     batch = read_batch(arguments)
     fork_early(batch.source, batch.target)
-    from penstock.run.batch import copy_all
+    from penstock.engine.batch import copy_all
 
     go_on = ["penstock", "copy-all", *batch_words(arguments), "--run-id"]
     return watch(copy_all(batch), arguments, title="", go_on=go_on)

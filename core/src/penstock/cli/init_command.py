@@ -52,7 +52,7 @@ def _init(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{path} already exists; pass --force to overwrite it, or name another file"
         )
-    from penstock.run.survey import survey
+    from penstock.engine.survey import survey
     from penstock.show.tables_file_text import tables_file_text
 
     target = getattr(arguments, "target", None)
@@ -83,7 +83,7 @@ def _init(arguments: argparse.Namespace) -> int:
 
 def _shown(url: str, variable: str) -> str:
     """Return a connection as the file shows it; a variable's name replaces one with a secret."""
-    from penstock.run.connections import holds_secret
+    from penstock.engine.connections import holds_secret
 
     if not holds_secret(url):
         return url

@@ -147,7 +147,7 @@ def find_source(arguments: argparse.Namespace) -> None:
     """
     if hasattr(arguments, "source"):
         return
-    from penstock.run.listing import recorded_source  # noqa: PLC0415 - it imports the engine
+    from penstock.engine.listing import recorded_source  # noqa: PLC0415 - it imports the engine
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -238,7 +238,7 @@ def read_batch(arguments: argparse.Namespace, environ: Mapping[str, str] = os.en
         arguments.file, is_found = TABLES_FILE, True
     if arguments.file is None:
         return BatchSpec.from_mapping(explicit, f"penstock {arguments.command}")
-    from penstock.run.tables_file import batch_of_file, check_found_file  # noqa: PLC0415 - it imports the backends
+    from penstock.engine.tables_file import batch_of_file, check_found_file  # noqa: PLC0415 - it imports the backends
 
     if is_found:
         check_found_file(arguments.file, explicit, environ)

@@ -14,7 +14,7 @@ from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
 from penstock.model.codec import to_json
 
 if TYPE_CHECKING:
-    from penstock.run.repair import Repair
+    from penstock.engine.repair import Repair
 
 NOTED = 100
 """Ranges between two lines of progress."""
@@ -72,7 +72,7 @@ def _repair(arguments: argparse.Namespace, run_id: str) -> int:
     schema = getattr(arguments, "control_schema", "penstock")
     if not arguments.dry_run:
         fork_early(arguments.source, arguments.target)
-    from penstock.run.repair import plan_repair, repair_run
+    from penstock.engine.repair import plan_repair, repair_run
     from penstock.show.verification_table import print_repair
 
     def note(compared: int, ranges: int) -> None:

@@ -37,8 +37,8 @@ from penstock.spec.option_values import coerce, flag_of
 from penstock.spec.units import parse_duration
 
 if TYPE_CHECKING:
+    from penstock.engine.listing import RunEntry
     from penstock.events import Event
-    from penstock.run.listing import RunEntry
     from penstock.verification.result import Verification
 
 
@@ -78,7 +78,7 @@ def _runs(arguments: argparse.Namespace) -> int:
     limit = int(coerce("limit", "int", arguments.limit))
     if limit < 0:
         raise UsageError(f"--limit: expected 0 or more, found {limit}")
-    from penstock.run.listing import runs
+    from penstock.engine.listing import runs
 
     with signals():
         entries = runs(
@@ -106,7 +106,7 @@ def _batch(arguments: argparse.Namespace, error: UsageError) -> tuple[RunEntry, 
     Raises:
         UsageError: no batch has the name.
     """
-    from penstock.run.listing import batch_runs
+    from penstock.engine.listing import batch_runs
 
     schema = _schema(arguments)
     entries = batch_runs(arguments.run_id, target=arguments.target, control_schema=schema)
@@ -131,7 +131,7 @@ def add_status(commands: Commands) -> None:
 
 def _status(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
-    from penstock.run.api import status
+    from penstock.engine.api import status
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -146,8 +146,8 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
-    from penstock.run.dropped_foreign_keys import unrestored_of
-    from penstock.run.listing import without_run
+    from penstock.engine.dropped_foreign_keys import unrestored_of
+    from penstock.engine.listing import without_run
     from penstock.show.runs_table import batch_status, print_batch_runs
 
     missing = _unplanned(arguments, entries)
@@ -174,7 +174,7 @@ def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) ->
 
 
 def _unplanned(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
-    from penstock.run.listing import batch_unplanned
+    from penstock.engine.listing import batch_unplanned
 
     return batch_unplanned(
         arguments.run_id,
@@ -205,7 +205,7 @@ def add_report(commands: Commands) -> None:
 
 def _report(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
-    from penstock.run.reports import report
+    from penstock.engine.reports import report
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -274,7 +274,7 @@ def _resume(arguments: argparse.Namespace) -> int:
         overrides["await_snapshot"] = seconds
     find_source(arguments)
     fork_early(arguments.source, arguments.target)
-    from penstock.run.api import resume
+    from penstock.engine.api import resume
 
     schema = getattr(arguments, "control_schema", "penstock")
     ends = {"source": arguments.source, "target": arguments.target, "control_schema": schema}
@@ -285,7 +285,7 @@ def _resume(arguments: argparse.Namespace) -> int:
         except UsageError as error:
             _batch(arguments, error)
             _check_for_batch(arguments)
-            from penstock.run.batch import resume_all
+            from penstock.engine.batch import resume_all
 
             yield from resume_all(arguments.run_id, **ends, **overrides)
 
@@ -350,7 +350,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             return repair_runs(arguments, [arguments.run_id])
         except UsageError as error:
             return repair_runs(arguments, [each.run_id for each in _batch(arguments, error)])
-    from penstock.run.api import verify
+    from penstock.engine.api import verify
 
     schema = getattr(arguments, "control_schema", "penstock")
 
@@ -383,7 +383,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         missing = _unplanned(arguments, entries)
     ok = all(each.ok for each in results) and not missing
     if missing:
-        from penstock.run.listing import without_run
+        from penstock.engine.listing import without_run
 
         print(f"penstock: {without_run(arguments.run_id, missing)}", file=sys.stderr)
     if arguments.json:

@@ -43,7 +43,7 @@ def add_schema(commands: Commands) -> None:
 
 def _schema(arguments: argparse.Namespace) -> int:
     batch = read_batch(arguments)
-    from penstock.run.schema import SchemaEnd, schema
+    from penstock.engine.schema import SchemaEnd, schema
     from penstock.show.schema_text import end_lines, table_lines
 
     links: list[str] = []

@@ -54,7 +54,7 @@ def _hold(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     overrides = read_overrides(arguments)
     find_source(arguments)
-    from penstock.run.snapshot_holder import hold, require_snapshot
+    from penstock.engine.snapshot_holder import hold, require_snapshot
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -90,7 +90,7 @@ def add_release(commands: Commands) -> None:
 
 def _release(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
-    from penstock.run.snapshot_holder import release
+    from penstock.engine.snapshot_holder import release
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -112,8 +112,8 @@ def add_give_up(commands: Commands) -> None:
 
 def _give_up(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
-    from penstock.run.giving_up import give_up
-    from penstock.run.listing import batch_runs
+    from penstock.engine.giving_up import give_up
+    from penstock.engine.listing import batch_runs
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -140,7 +140,7 @@ def add_control_ddl(commands: Commands) -> None:
 
 
 def _control_ddl(arguments: argparse.Namespace) -> int:
-    from penstock.run.api import control_ddl
+    from penstock.engine.api import control_ddl
 
     text = control_ddl(
         getattr(arguments, "target", None), getattr(arguments, "control_schema", "penstock")

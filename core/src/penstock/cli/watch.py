@@ -39,7 +39,7 @@ def fork_early(source: str, target: str) -> None:
     """
     if not early_fork.is_possible():
         return
-    from penstock.run.connections import connect
+    from penstock.engine.connections import connect
 
     with signals():
         connect(source, target).fork_early()

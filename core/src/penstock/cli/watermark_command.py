@@ -53,7 +53,7 @@ def _watermark(arguments: argparse.Namespace) -> int:
     if (arguments.epoch is not None) != (action == "set"):
         required = "requires" if action == "set" else "does not take"
         raise UsageError(f"watermark {action} {required} --epoch N")
-    from penstock.run import watermarks as api
+    from penstock.engine import watermarks as api
     from penstock.show.watermark_table import print_history, print_watermarks
 
     schema = str(getattr(arguments, "control_schema", "penstock"))

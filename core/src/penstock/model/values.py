@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 from contextvars import ContextVar
+from typing import Literal, get_args
 
-NEVER, ERRORS = "never", "errors"
-SHOW_VALUES = (NEVER, ERRORS)
+ShowValues = Literal["never", "errors"]
+SHOW_VALUES: tuple[ShowValues, ...] = get_args(ShowValues)
+NEVER, ERRORS = SHOW_VALUES
 VARIABLE = "PENSTOCK_SHOW_VALUES"
 """The environment variable that applies if the options of an execution do not decide."""
 HIDDEN = "***"

@@ -54,6 +54,8 @@ def _check_source(spec: CopySpec, source: SourceCapabilities) -> None:
     shared, none = SNAPSHOTS
     if spec.snapshot == shared and not source.shared_snapshots:
         raise _refused(source.system, "source", f"--snapshot {shared}", f"--snapshot {none}")
+    if not source.compares and spec.verify != _default("verify"):
+        raise _refused(source.system, "source", f"--verify {spec.verify}", "--verify none")
     _check_options(spec, SOURCE_OPTIONS, source.options, source.system, "source")
     if spec.incremental and spec.night_by not in source.nights:
         forms = {XMIN: XMIN, FILES: FILES, COLUMN: "COLUMN"}

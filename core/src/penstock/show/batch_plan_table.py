@@ -24,8 +24,8 @@ from penstock.show.text import duration, error_lines, number, quantity, size
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from penstock.engine.batch_plan import BatchPlan, TablePlan
     from penstock.model.tables import NotCopied
-    from penstock.run.batch_plan import BatchPlan, TablePlan
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -75,7 +75,7 @@ class Narrator:
         moves = isinstance(event, Progress) or (many and isinstance(event, Committed))
         if moves and self._clock() - self._last_progress >= _PROGRESS_EVERY:
             self._last_progress = self._clock()
-            return (self._progress(),)
+            return (f"progress: {progress_text(self.tally)}",)
         return ()
 
     def style(self, event: Event) -> str:
@@ -95,22 +95,22 @@ class Narrator:
             f"{duration(event.seconds)} {count}"
         )
 
-    def _progress(self) -> str:
-        tally = self.tally
-        rows, size = tally.rate()
-        seconds_left = tally.seconds_left()
-        done, total = tally.commit_counts()
-        what, failed = "partitions", len(tally.failed)
-        if len(tally.tables.names) > FEW:
-            done, total = tally.tables.loaded_or_failed, len(tally.tables.names)
-            what, failed = "tables", len(tally.tables.failed)
-        return (
-            f"progress: {percent(tally.overall())}, {done:,} of {total:,} {what}"
-            + (f", {failed:,} failed" if failed else "")
-            + f", {number(tally.rows)} rows, {number(rows)} rows/s, "
-            f"{megabytes(size)} MB/s"
-            + (f", about {duration(seconds_left)} left" if seconds_left else "")
-        )
+
+def progress_text(tally: Tally) -> str:
+    """Return an execution's progress in one line: share, counts, rates, and the time left."""
+    rows, size = tally.rate()
+    seconds_left = tally.seconds_left()
+    done, total = tally.commit_counts()
+    what, failed = "partitions", len(tally.failed)
+    if len(tally.tables.names) > FEW:
+        done, total = tally.tables.loaded_or_failed, len(tally.tables.names)
+        what, failed = "tables", len(tally.tables.failed)
+    return (
+        f"{percent(tally.overall())}, {done:,} of {total:,} {what}"
+        + (f", {failed:,} failed" if failed else "")
+        + f", {number(tally.rows)} rows, {number(rows)} rows/s, {megabytes(size)} MB/s"
+        + (f", about {duration(seconds_left)} left" if seconds_left else "")
+    )
 
 
 class PlainDisplay(_Lines):

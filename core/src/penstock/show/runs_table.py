@@ -16,8 +16,8 @@ from penstock.show.text import duration, moment, number, one_line, shorten
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from penstock.engine.listing import RunEntry
     from penstock.model.tables import NotCopied
-    from penstock.run.listing import RunEntry
 
 # A query may be long. No name of a schema and a table is longer than this.
 _LONGEST = 511

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from penstock.engine.schema import SchemaEnd, TableSchema
 from penstock.model.tables import NotCopied
-from penstock.run.schema import SchemaEnd, TableSchema
 
 
 def table_lines(table: TableSchema) -> Iterator[str]:

@@ -17,8 +17,8 @@ from penstock.show.text import number, one_line, size
 from penstock.spec.modes import Ending, mode_of
 
 if TYPE_CHECKING:
+    from penstock.engine.api import RunStatus
     from penstock.model.nights import NightStatus
-    from penstock.run.api import RunStatus
 
 _MOST_PENDING = 12
 

@@ -14,9 +14,9 @@ from penstock.show.text import printable
 from penstock.spec.table_sections import layer_options
 
 if TYPE_CHECKING:
+    from penstock.engine.survey import Survey
     from penstock.model.tables import TableRef
     from penstock.planning.suggestions import Suggestion
-    from penstock.run.survey import Survey
 
 _HEAD = """\
 # Tables that are copied every night: penstock copy-all{file}

@@ -99,7 +99,7 @@ def print_verification(console: Console, verification: Verification) -> None:
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.run.repair import Repair
+    from penstock.engine.repair import Repair
 
 _MOST_RANGES = 40
 

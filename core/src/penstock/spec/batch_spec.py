@@ -10,9 +10,10 @@ from typing import Any
 
 from penstock.errors import UsageError
 from penstock.model.tables import TableRef
+from penstock.model.values import ShowValues
 from penstock.spec.copy_spec import CopySpec, read_options
 from penstock.spec.degrees import AUTO
-from penstock.spec.groups.execution import ON_TABLE_ERROR
+from penstock.spec.groups.execution import ON_TABLE_ERROR, OnTableError
 from penstock.spec.ids import MAX_RUN_ID, check_run_id
 from penstock.spec.table_sections import (
     Section,
@@ -62,13 +63,13 @@ class BatchSpec:
     sections: tuple[Section, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     target_schema: str | None = None
-    on_table_error: str = "continue"
+    on_table_error: OnTableError = "continue"
     run_id: str | None = None
     control_schema: str = "penstock"
     degree: int | str = AUTO
     max_rate: int | None = None
     max_lag: float | None = None
-    show_values: str | None = None
+    show_values: ShowValues | None = None
     origin: str = "copy-all"
     """The origin of the options, for error messages."""
 

@@ -27,6 +27,7 @@ from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
 from penstock.spec.ids import check_run_id
+from penstock.spec.option import type_of
 from penstock.spec.option_values import (
     LISTS,
     MOST,
@@ -72,7 +73,7 @@ class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, PartitionOpti
     def _read_and_check(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            kind = str(item.type).partition(" | ")[0]
+            kind = type_of(item).partition(" | ")[0]
             # Accept values as a file or a command line gives them: a list, a text with a unit.
             if value is None and item.default is None:
                 continue
@@ -183,7 +184,7 @@ def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
                 )
             )
         try:
-            options[name] = coerce(name, str(options_by_name[name].type), value)
+            options[name] = coerce(name, type_of(options_by_name[name]), value)
         except UsageError as error:
             raise UsageError(f"{origin}: {error.message}") from None
     return options

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
+
+ModeName = Literal["append", "truncate", "replace", "upsert", "recreate", "swap", "attach"]
+"""The names of modes, for type checkers; `MODES` is what they stand for."""
 
 
 class Table(Enum):
@@ -71,7 +74,7 @@ class Mode:
     No two modes have the same answers, and append has the first of each.
     """
 
-    name: str
+    name: ModeName
     """Its name on the command line, in stored specs and in output."""
     help: str
     table: Table = Table.TARGET

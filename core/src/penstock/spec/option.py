@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import Field, field, fields
 from typing import Any, TypeVar
 
 G = TypeVar("G")
@@ -40,6 +40,14 @@ def option(
         "choices": choices,
     }
     return field(default=default, metadata=metadata)
+
+
+def type_of(item: Field[Any]) -> str:
+    """Return the type of an option's values, as its annotation is written, without ``| None``.
+
+    A choice of texts is a `str`.
+    """
+    return "str" if item.metadata["choices"] else str(item.type).removesuffix(" | None")
 
 
 def derived(options: G, **changes: Any) -> G:

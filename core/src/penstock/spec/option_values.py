@@ -88,6 +88,8 @@ def coerce(name: str, kind: str, value: Any) -> Any:
     if not isinstance(value, str):
         # The value may contain a secret.
         shown = type(value).__name__ if name in ("source", "target") else repr(value)
+        if name == "source" and hasattr(value, "__arrow_c_stream__"):
+            shown += "; for rows of this process pass penstock.ArrowRows of it"
         raise UsageError(f"{flag}: expected a string, found {shown}")
     return value
 

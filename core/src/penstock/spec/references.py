@@ -40,7 +40,8 @@ def redact(url: str) -> str:
     if not separator or not _SCHEME.fullmatch(scheme):
         return "***"
     try:
-        parts = urlsplit(url)
+        # A plain text: the library's cache would keep the rows of `ArrowRows`.
+        parts = urlsplit(str(url))
         username = parts.username
     except ValueError:
         return f"{scheme}://***"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from penstock.model.plans import GIVEN
 
@@ -67,6 +68,21 @@ NAMED = Strategy(GIVEN, takes_key=True)
 
 ALIASES: Mapping[str, Strategy] = {"ctid": BLOCKS}
 """Names that one system uses for a strategy, accepted for all systems."""
+
+StrategyName = Literal[
+    "auto",
+    "blocks",
+    "ctid",
+    "range",
+    "ntile",
+    "hash",
+    "values",
+    "time",
+    "children",
+    "files",
+    "whole",
+]
+"""The names of strategies, for type checkers; `STRATEGIES` is what they stand for."""
 
 STRATEGIES: Mapping[str, Strategy] = {
     name: strategy

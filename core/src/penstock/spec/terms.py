@@ -10,6 +10,7 @@ from dataclasses import fields
 from penstock.errors import PenstockError
 from penstock.spec.groups.execution import ON_TABLE_ERROR
 from penstock.spec.groups.order import GROUPS
+from penstock.spec.option import type_of
 from penstock.spec.option_values import flag_of
 
 _flags: list[bool] = []
@@ -78,9 +79,9 @@ def _as_arguments(text: str) -> str:
             text = _with_values(text, item.name, _one_of(choices))
         elif item.name in _FORMS:
             text = _with_values(text, item.name, _FORMS[item.name])
-        if "int" in item.type:
+        if "int" in type_of(item):
             text = re.sub(rf"{flag_of(item.name)} (\d+)\b(?![.\w])", rf"{item.name}=\1", text)
-        elif item.type.startswith("str"):
+        elif type_of(item) == "str":
             text = _with_values(text, item.name, _SUBJECT)
     text = _with_values(text, "on_table_error", _one_of(ON_TABLE_ERROR))
 

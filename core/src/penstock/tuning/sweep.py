@@ -9,6 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.backends.api.optional.scratch import Scratch
+from penstock.engine.api import create, plan, resume
+from penstock.engine.connections import Connections, connect
+from penstock.engine.reports import report
+from penstock.engine.value_display import isolate_generator_display
 from penstock.errors import (
     PenstockError,
     PlanningError,
@@ -22,13 +26,8 @@ from penstock.model import values
 from penstock.model.codec import to_json
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.tables import TableRef
-from penstock.run.api import create, plan, resume
-from penstock.run.connections import Connections, connect
-from penstock.run.reports import report
-from penstock.run.value_display import isolate_generator_display
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Entry, Mode, Table, mode_names
-from penstock.spec.strategies import WHOLE
 from penstock.tuning.measurements import (
     SHORT,
     Measurement,
@@ -271,7 +270,7 @@ def _measure(sweep: Sweep, scratch: Scratch, setting: Setting, run_id: str) -> M
     spec_of_copy = replace(
         setting.of(spec),
         **unpartitioned,
-        strategy=WHOLE.name,
+        strategy="whole",
         target=target,
         target_table=str(scratch.table) if scratch.table else spec.target_table,
         control_schema=scratch.name,

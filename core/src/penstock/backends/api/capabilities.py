@@ -73,6 +73,8 @@ class SourceCapabilities:
     """The ways in which it finds rows that may have changed since a night; see
     `penstock.spec.night_kinds`.
     """
+    compares: bool = True
+    """Whether the rows can be read again, to compare them."""
     shared_snapshots: bool = True
     """Whether all partitions can be read as of one moment."""
     shows_waits: bool = False

@@ -51,7 +51,10 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     """
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
-    connection.execute("SET enable_progress_bar = false")  # it would appear on our stdout
+    # It would appear on our stdout. In a notebook without ipywidgets there is none, and DuckDB
+    # rejects the setting.
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     if worker:
         connection.execute("SET threads = 1")
         connection.execute(f"SET memory_limit = '{WORKER_MEMORY}B'")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from penstock.errors import UsageError
 from penstock.spec.option import option
 
-ARRAYS = ("refuse", "json")
-ENUMS = ("check", "type", "text")
+Arrays = Literal["refuse", "json"]
+ARRAYS = get_args(Arrays)
+Enums = Literal["check", "type", "text"]
+ENUMS = get_args(Enums)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -44,13 +46,13 @@ class CreatedTables:
         "a type of the source ('source:tinyint(1)')",
         metavar="NAME=TYPE,...",
     )
-    arrays: str = option(
+    arrays: Arrays = option(
         "refuse",
         "array columns of a table created on a system without arrays: fail before anything is "
         "created (refuse), or write them as JSON (json)",
         choices=ARRAYS,
     )
-    enums: str = option(
+    enums: Enums = option(
         "check",
         "enum columns of a table created on another kind of system: the target's own enum if it "
         "is declared with the column, else text with a check constraint (check); a separate "
@@ -80,7 +82,8 @@ class CreatedTables:
         return {name.strip(): kind.strip() for name, _, kind in pairs}
 
 
-COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
+Compression = Literal["zstd", "snappy", "gzip", "lz4", "none"]
+COMPRESSIONS = get_args(Compression)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -103,6 +106,6 @@ class WrittenFiles:
     row_group_size: int | None = option(
         None, "for files: the number of rows in a row group (default: 122,880)", metavar="N"
     )
-    compression: str | None = option(
+    compression: Compression | None = option(
         None, "for files: the compression codec (default: zstd)", choices=COMPRESSIONS
     )

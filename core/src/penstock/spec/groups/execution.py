@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
-from penstock.model.values import SHOW_VALUES
+from penstock.model.values import SHOW_VALUES, ShowValues
 from penstock.spec.degrees import AUTO
 from penstock.spec.option import option
 from penstock.spec.worker_spec import Patience
 
-ON_ERROR = ("stop", "continue")
-ON_TABLE_ERROR = ("continue", "stop")
-VERIFY = ("none", "counts", "checksums")
+OnError = Literal["stop", "continue"]
+ON_ERROR = get_args(OnError)
+OnTableError = Literal["continue", "stop"]
+ON_TABLE_ERROR = get_args(OnTableError)
+Verify = Literal["none", "counts", "checksums"]
+VERIFY = get_args(Verify)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -56,7 +59,7 @@ class FailureOptions:
         execution=True,
         metavar="N",
     )
-    on_error: str = option(
+    on_error: OnError = option(
         "stop",
         "once a partition fails permanently: stop, or continue with the rest",
         execution=True,
@@ -91,7 +94,7 @@ class FailureOptions:
         execution=True,
         metavar="DURATION",
     )
-    verify: str = option(
+    verify: Verify = option(
         "none",
         "once every partition is committed, compare source and target while the snapshot is "
         "held, by row counts or by checksums of the values; a difference fails the run, and "
@@ -123,7 +126,7 @@ class RunOptions:
     control_schema: str = option(
         "penstock", "the target's schema for runs and commit records", metavar="NAME"
     )
-    show_values: str | None = option(
+    show_values: ShowValues | None = option(
         None,
         "whether messages show values of rows, and partition bounds that are texts: never, or "
         "errors (show them). By default as PENSTOCK_SHOW_VALUES says, else errors on a terminal "

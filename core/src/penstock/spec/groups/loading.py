@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from penstock.spec.groups.created_tables import CreatedTables, WrittenFiles
 from penstock.spec.groups.nights import Nights
 from penstock.spec.groups.snapshot import SnapshotOptions
-from penstock.spec.modes import MODES, RECREATE, Ending, Mode, mode_of
+from penstock.spec.modes import MODES, RECREATE, Ending, Mode, ModeName, mode_of
 from penstock.spec.option import option
 from penstock.spec.source_changes import FAIL as FAIL_ON_DRIFT
 from penstock.spec.source_changes import OnDrift, parse_on_drift
 
-INDEXES = ("keep", "defer")
-SEQUENCES = ("set", "keep")
-ATOMIC = ("table", "batch")
+Indexes = Literal["keep", "defer"]
+INDEXES = get_args(Indexes)
+Sequences = Literal["set", "keep"]
+SEQUENCES = get_args(Sequences)
+Atomic = Literal["table", "batch"]
+ATOMIC = get_args(Atomic)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -25,7 +28,7 @@ class Loading(WrittenFiles, CreatedTables, Nights, SnapshotOptions):
 
     title: ClassVar[str] = "how to load it"
 
-    mode: str = option(
+    mode: ModeName = option(
         "append",
         "; ".join(f"{mode}: {mode.help}" for mode in MODES.values()),
         choices=tuple(MODES),
@@ -36,7 +39,7 @@ class Loading(WrittenFiles, CreatedTables, Nights, SnapshotOptions):
         metavar="A,B",
         of_mode=True,
     )
-    atomic: str | None = option(
+    atomic: Atomic | None = option(
         None,
         "with upsert and replace: collect rows in a stage beside the target and apply them in "
         "one transaction, so that readers see all changes at once. table: one transaction for "
@@ -45,7 +48,7 @@ class Loading(WrittenFiles, CreatedTables, Nights, SnapshotOptions):
         choices=ATOMIC,
         of_mode=True,
     )
-    indexes: str = option(
+    indexes: Indexes = option(
         "keep",
         "keep: maintain the target's indexes during the load; defer: drop them before the load "
         "and rebuild them in parallel after it",
@@ -58,7 +61,7 @@ class Loading(WrittenFiles, CreatedTables, Nights, SnapshotOptions):
         "crashes in between, the table is emptied and the run starts over",
         of_mode=True,
     )
-    sequences: str = option(
+    sequences: Sequences = option(
         "set",
         "set: continue the sequences of the target's columns after the source's last value, or "
         "after the greatest value copied if the source has no sequence; keep: leave them "

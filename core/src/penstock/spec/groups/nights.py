@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from penstock.spec.amounts import AtomicLimit, parse_atomic_limit
 from penstock.spec.night_kinds import COLUMN, FILES, XMIN
@@ -12,8 +12,10 @@ from penstock.spec.option import option
 from penstock.spec.option_values import split_names
 from penstock.spec.source_changes import IGNORE, MOST_DELETED, Deletes, parse_deletes
 
-NULL_CURSORS = ("refuse", "include")
-ON_TARGET_CHANGED = ("full", "fail")
+NullCursor = Literal["refuse", "include"]
+NULL_CURSORS = get_args(NullCursor)
+OnTargetChanged = Literal["full", "fail"]
+ON_TARGET_CHANGED = get_args(OnTargetChanged)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -42,7 +44,7 @@ class Nights:
         metavar="DURATION",
         of_mode=True,
     )
-    null_cursor: str = option(
+    null_cursor: NullCursor = option(
         "refuse",
         "with --incremental COLUMN: reject rows whose column is NULL (refuse), or read them in "
         "every run (include)",
@@ -87,7 +89,7 @@ class Nights:
         planned=True,
         of_mode=True,
     )
-    on_target_changed: str = option(
+    on_target_changed: OnTargetChanged = option(
         "full",
         "with --incremental: if the target's table has changed since the last run (recreated, "
         "emptied, rows added or removed), read all rows (full), or fail",

@@ -10,7 +10,7 @@ from penstock.spec.amounts import PartitionSize, parse_partitions
 from penstock.spec.groups.route import Route
 from penstock.spec.groups.snapshot import SnapshotOptions
 from penstock.spec.option import option
-from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy
+from penstock.spec.strategies import ALIASES, STRATEGIES, Strategy, StrategyName
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -19,7 +19,7 @@ class PartitionOptions(SnapshotOptions, Route):
 
     title: ClassVar[str] = "how to partition it"
 
-    strategy: str = option(
+    strategy: StrategyName = option(
         "auto",
         "how to partition the table; auto chooses a strategy and says why; "
         + "; ".join(f"{name} is an alias of {of}" for name, of in ALIASES.items()),

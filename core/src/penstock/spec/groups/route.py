@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from penstock.errors import UsageError
 from penstock.model.tables import Located, Query, Relation, TableRef
@@ -12,8 +12,10 @@ from penstock.spec.masks import Mask, meets, parse_expressions, parse_masks
 from penstock.spec.option import option
 from penstock.spec.references import redact
 
-MAPS = ("name", "position")
-DESCENDANTS = ("include", "exclude")
+Map = Literal["name", "position"]
+MAPS = get_args(Map)
+Descendants = Literal["include", "exclude"]
+DESCENDANTS = get_args(Descendants)
 UNNAMED = "target"
 """The name shown for a target's table if the target's URL leads to the rows."""
 
@@ -86,12 +88,12 @@ class Route:
         "may be a pattern ('*email'); repeatable",
         metavar="COLUMN=MASK",
     )
-    map: str = option(
+    map: Map = option(
         "name",
         "match source and target columns by name or by position",
         choices=MAPS,
     )
-    descendants: str | None = option(
+    descendants: Descendants | None = option(
         None,
         "whether to read the rows of tables that inherit from the table (default: include, "
         "unless the same batch copies those tables)",

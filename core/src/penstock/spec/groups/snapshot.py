@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 from penstock.spec.option import option
 
-SNAPSHOTS = ("shared", "none")
-ON_SNAPSHOT_LOST = ("fail", "restart", "accept")
+SnapshotUse = Literal["shared", "none"]
+SNAPSHOTS = get_args(SnapshotUse)
+OnSnapshotLost = Literal["fail", "restart", "accept"]
+ON_SNAPSHOT_LOST = get_args(OnSnapshotLost)
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
@@ -17,12 +19,12 @@ class SnapshotOptions:
 
     title: ClassVar[str] = "snapshot"
 
-    snapshot: str = option(
+    snapshot: SnapshotUse = option(
         "shared",
         "shared: read all partitions as of the same moment; none: each as of its own",
         choices=SNAPSHOTS,
     )
-    on_snapshot_lost: str | None = option(
+    on_snapshot_lost: OnSnapshotLost | None = option(
         None,
         "if the shared snapshot is lost: fail; start the copy over (restart; not with append); "
         "or read the remaining partitions with a new snapshot (accept). By default restart if "

@@ -1,0 +1,355 @@
+"""Source and target of a copy: resolved URLs, their backends and secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+from urllib.parse import parse_qsl, quote, urlencode
+
+from penstock.backends.api.backend import Backend
+from penstock.backends.api.capabilities import Capabilities
+from penstock.backends.api.registry import find_backend
+from penstock.backends.api.source import SourceCatalog
+from penstock.backends.api.target import TargetCatalog
+from penstock.engine.control_link import ControlLink
+from penstock.engine.opening import PendingSession, SnapshotOpener
+from penstock.engine.pulses import PulseEnd
+from penstock.engine.value_display import isolate_display
+from penstock.errors import UsageError
+from penstock.model.awaited import during
+from penstock.model.tables import Place, TableRef
+from penstock.planning.asking.search_path import with_schemas
+from penstock.planning.support import check_supported
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.references import resolve_reference
+from penstock.spec.worker_spec import Patience
+from penstock.workers import early_fork
+from penstock.workers.environment import is_inherited, worker_environment
+from penstock.workers.process import Nursery
+
+if TYPE_CHECKING:
+    from penstock.backends.api.optional.pulse import LagGauge, WithLag, WithPulse
+    from penstock.backends.api.optional.scratch import Scratch, WithScratch
+
+_NEXT_URL = re.compile(r",(?=[a-z][a-z0-9+.-]*://)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Both ends of a copy, resolved. Carries secrets."""
+
+    source_url: str
+    target_url: str
+    source_backend: Backend
+    target_backend: Backend
+    source_reference: str
+    target_reference: str
+    secrets: tuple[str, ...]
+    """Values that no child process's environment may contain."""
+
+    def __repr__(self) -> str:
+        return f"Connections({self.source_reference}, {self.target_reference})"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The capabilities of both backends."""
+        return Capabilities(
+            self.source_backend.source_capabilities, self.target_backend.target_capabilities
+        )
+
+    def check_table_names(self, spec: CopySpec) -> None:
+        """Check that tables are named only where they are needed.
+
+        Raises:
+            UsageError: a table name is missing, or is specified where none is allowed.
+        """
+        spec.check_table_names(
+            source=self.source_backend.located, target=self.target_backend.located
+        )
+
+    def check_supported(self, spec: CopySpec) -> None:
+        """See `support.check_supported`. Planning checks too, but only after taking a snapshot."""
+        check_supported(
+            spec, self.source_backend.source_capabilities, self.target_backend.target_capabilities
+        )
+        for column, mask in spec.masks.items():
+            if mask.variable and is_inherited(mask.variable, self._inherited):
+                raise UsageError(
+                    f"--mask {column}={mask}: worker processes inherit variables with this name, "
+                    "so the key could be seen there; use another name, such as MASKING_KEY"
+                )
+
+    @property
+    def _inherited(self) -> Sequence[str]:
+        """Patterns of the variables that workers get, in addition to those that all get."""
+        return (*self.source_backend.environment, *self.target_backend.environment)
+
+    def with_schemas(
+        self, spec: CopySpec, source: SourceCatalog, target: TargetCatalog
+    ) -> tuple[CopySpec, tuple[str, ...]]:
+        """Return a spec whose tables have schemas, and the reasons for these.
+
+        See `search_path.with_schemas`.
+
+        Args:
+            spec: the options of the copy.
+            source: the source's catalog, which has its search path.
+            target: the target's catalog.
+        """
+        return with_schemas(spec, source, None if self.target_backend.located else target)
+
+    def open_source(self) -> SourceCatalog:
+        """Open a session in the source; the caller closes it."""
+        with during("connecting to the source"):
+            return self.source_backend.source(self.source_url)
+
+    def pending_source(self, *, ahead: bool) -> PendingSession[SourceCatalog]:
+        """Return the source's session, which may open ahead of time.
+
+        A database within this process is never opened on two threads at once.
+        """
+        server = self.source_backend.place(self.source_url).port is not None
+        return PendingSession(self.open_source, ahead=ahead and server)
+
+    def snapshot_opener(self, *, ahead: bool) -> SnapshotOpener:
+        """Return a holder that takes snapshots of the source; see `SnapshotOpener`."""
+        return SnapshotOpener(self.source_backend, self.source_url, ahead=ahead)
+
+    def open_target(self, control_schema: str) -> TargetCatalog:
+        """Open a session in the target; the caller closes it."""
+        with during("connecting to the target"):
+            return self.target_backend.target(self.target_url, control_schema)
+
+    def nursery(self) -> Nursery:
+        """Return a nursery that starts workers for these ends."""
+        return Nursery(*self._of_workers())
+
+    def fork_early(self) -> None:
+        """Fork what `nursery` needs from this process, if that is safe: see `early_fork`."""
+        early_fork.fork_early(*self._of_workers())
+
+    def _of_workers(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        """Return the environment of workers, and the backends that they import."""
+        environment = worker_environment(
+            os.environ,
+            self._inherited,
+            self.secrets,
+        )
+        return environment, (self.source_reference, self.target_reference)
+
+    def pulses(self) -> dict[str, PulseEnd]:
+        """Return, by side, the servers whose sessions can be sampled."""
+        capabilities = self.capabilities
+        ends = {
+            "source": (self.source_backend, self.source_url, capabilities.source.shows_waits),
+            "target": (self.target_backend, self.target_url, capabilities.target.shows_waits),
+        }
+        pulse_ends = {}
+        for side, (backend, url, shows) in ends.items():
+            if shows:
+                with_pulse = cast("WithPulse", backend)
+                opened = partial(with_pulse.pulse, url, side)
+                pulse_ends[side] = PulseEnd(opened, with_pulse.wait_kind)
+        return pulse_ends
+
+    def lag_gauge(self) -> LagGauge:
+        """Open a gauge of the source's lag.
+
+        Raises:
+            UsageError: the source has no concept of lag.
+            PlanningError: this user may not see the lag.
+            TransientError: the source cannot be reached.
+        """
+        source = self.capabilities.source
+        if "max_lag" not in source.options:
+            raise UsageError(f"{source.system} as a source does not support --max-lag")
+        return cast("WithLag", self.source_backend).lag_gauge(self.source_url)
+
+    def open_scratch(self, like: TableRef | None) -> Scratch:
+        """See `WithScratch.scratch`.
+
+        Raises:
+            UsageError: the target has no place for scratch tables.
+        """
+        if not self.capabilities.target.scratch:
+            raise UsageError(
+                f"{self.capabilities.target.system} as a target does not support penstock tune: "
+                "it cannot have a scratch table"
+            )
+        return cast("WithScratch", self.target_backend).scratch(self.target_url, like)
+
+    def wait_kind(self, side: str, wait: str) -> str:
+        """Return the kind of a server's wait; see `penstock.backends.api.optional.pulse`."""
+        backend = self.source_backend if side == "source" else self.target_backend
+        return cast("WithPulse", backend).wait_kind(wait)
+
+    def link(
+        self,
+        target: TargetCatalog,
+        control_schema: str,
+        patience: Patience | None = None,
+        batch_id: str = "",
+    ) -> ControlLink:
+        """Return a link to the target's control store, which reconnects.
+
+        Args:
+            target: an open catalog.
+            control_schema: the schema of the control tables.
+            patience: how long to wait for sessions that block; None for the default.
+            batch_id: see `ControlStore.batch_id`.
+        """
+        return ControlLink(
+            target,
+            lambda: self.open_target(control_schema),
+            patience or Patience(),
+            batch_id,
+        )
+
+
+def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ...]]:
+    """Return the resolved URL, its backend, the backend's ``module:attribute``, and its secrets.
+
+    Args:
+        reference: a URL, a path or ``env:NAME``.
+        flag: the option, for the message.
+
+    Raises:
+        UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
+    """
+    resolved = resolve_reference(reference, os.environ, flag)
+    backend, name = find_backend(resolved, flag)
+    url = backend.resolve(resolved, os.environ, flag)
+    return url, backend, name, (resolved, url, *backend.secrets(url))
+
+
+def place_of(reference: str) -> Place:
+    """Return where a connection leads, without its secrets.
+
+    Raises:
+        UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
+    """
+    url = resolve_reference(reference, os.environ, "connection")
+    backend, _ = find_backend(url, "connection")
+    return replace(backend.place(url), located=backend.located, kinds=backend.kinds)
+
+
+def holds_secret(reference: str) -> bool:
+    """Whether a connection contains a secret as written, apart from references to the environment.
+
+    Raises:
+        UsageError: the URL is malformed, or no backend has its scheme.
+    """
+    if reference.startswith("env:"):
+        return False
+    url = resolve_reference(reference, {}, "connection")
+    backend, _ = find_backend(url, "connection")
+    return bool(backend.secrets(backend.resolve(url, {}, "connection")))
+
+
+def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the environment variables whose values become the password of a database's URL.
+
+    Args:
+        reference: a URL, or ``env:NAME``, which is not resolved.
+        environ: the environment.
+
+    Raises:
+        UsageError: as `resolve` raises it.
+    """
+    if reference.startswith("env:"):
+        return []
+    url = resolve_reference(reference, environ, "connection")
+    backend, _ = find_backend(url, "connection")
+    if backend.located:
+        return []  # storage is sent signatures instead of keys
+    secrets = set(backend.secrets(backend.resolve(url, environ, "connection")))
+    names = [name for name, value in environ.items() if value and value in secrets]
+    others = {name: value for name, value in environ.items() if name not in names}
+    with suppress(UsageError):  # a password is missing without the variable
+        secrets -= set(backend.secrets(backend.resolve(url, others, "connection")))
+    return sorted(name for name in names if environ[name] in secrets)
+
+
+def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
+    """Return the URL of a connection with parameters added; existing ones stay unchanged.
+
+    Args:
+        reference: the connection, as a URL or ``env:NAME``.
+        parameters: values by name; None if unknown.
+
+    Raises:
+        UsageError: the reference cannot be resolved.
+    """
+    url = resolve_reference(reference, os.environ, "connection")
+    existing = dict(parse_qsl(url.partition("?")[2], keep_blank_values=True))
+    added = {name: value for name, value in parameters.items() if value and name not in existing}
+    if not added:
+        return url
+    # In a list of URLs, the parameters of one apply to all.
+    has_parameters = "?" in _NEXT_URL.split(url)[-1]
+    return f"{url}{'&' if has_parameters else '?'}{urlencode(added, quote_via=quote)}"
+
+
+@isolate_display
+def check_request(spec: CopySpec) -> None:
+    """Check that both ends support the request, without connecting.
+
+    Connections in environment variables are not resolved.
+
+    Raises:
+        UsageError: an end does not support an option, and the message says what it does support;
+            mode replace has no key to delete by; or no backend has the URL's scheme.
+    """
+    source, target = (_written_backend(reference) for reference in (spec.source, spec.target))
+    check_supported(
+        spec,
+        None if source is None else source.source_capabilities,
+        None if target is None else target.target_capabilities,
+    )
+
+
+def check_source(source: str) -> None:
+    """Connect to a source, and disconnect. Nothing is read but what a session asks for itself.
+
+    Args:
+        source: the connection.
+
+    Raises:
+        UsageError: the connection cannot be resolved.
+        PermanentError: the server rejects it.
+        TransientError: the server cannot be reached.
+    """
+    url, backend, *_ = resolve(source, "--source")
+    with during("connecting to the source"):
+        backend.source(url).close()
+
+
+def _written_backend(reference: str) -> Backend | None:
+    if reference.startswith("env:"):
+        return None
+    backend, _ = find_backend(resolve_reference(reference, {}, "connection"), "connection")
+    return backend
+
+
+def connect(source: str, target: str) -> Connections:
+    """Resolve both ends of a copy.
+
+    Raises:
+        UsageError: as `resolve` raises it.
+    """
+    source_url, source_backend, source_name, source_secrets = resolve(source, "--source")
+    target_url, target_backend, target_name, target_secrets = resolve(target, "--target")
+    return Connections(
+        source_url,
+        target_url,
+        source_backend,
+        target_backend,
+        source_name,
+        target_name,
+        (*source_secrets, *target_secrets),
+    )
