@@ -10,6 +10,7 @@ from psycopg import Connection
 
 import penstock
 from penstock import CopySpec
+from penstock.events import Finished
 
 ROWS = 850_000
 GROUP = 122_880
@@ -37,6 +38,7 @@ def test_no_row_group_is_written_twice(
         verify="checksums",
     )
     *_, finished = penstock.copy(spec)
+    assert isinstance(finished, Finished)
     assert finished.status == "done"
     with duckdb.connect(str(path), read_only=True) as connection:
         groups = connection.execute(
