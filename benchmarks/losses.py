@@ -144,8 +144,13 @@ def _movers(bench: Bench, folder: Path) -> dict[str, Load]:
     }
 
 
-def peers_python(folder: Path) -> Path | None:
-    """Return a Python with the other movers in its environment; None if it is not configured."""
+def peers_python(folder: Path, needs: Sequence[str] = NEEDS) -> Path | None:
+    """Return a Python with other movers in an environment in a folder; None if it is not there.
+
+    Args:
+        folder: the folder.
+        needs: the packages to install.
+    """
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         return None
@@ -154,7 +159,7 @@ def peers_python(folder: Path) -> Path | None:
         return python
     commands: Sequence[Sequence[str]] = (
         [uv, "venv", "-q", "--python", sys.executable, str(folder / "movers")],
-        [uv, "pip", "install", "-q", "--python", str(python), *NEEDS],
+        [uv, "pip", "install", "-q", "--python", str(python), *needs],
     )
     for command in commands:
         if subprocess.run(command, check=False).returncode:

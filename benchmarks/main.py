@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks import (
     assets,
     clickhouse,
+    duckdb_load,
     files,
     flows,
     losses,
@@ -50,6 +51,7 @@ PARTS = (
     "partitioned",
     "files",
     "texts",
+    "duckdb",
     "mysql",
     "mysql-tables",
     "mysql-employees",
@@ -74,6 +76,7 @@ Part = (
     | partitioned.Partitioned
     | files.Files
     | texts.Texts
+    | duckdb_load.DuckdbLoad
     | mysql.Mysql
     | mysql_tables.MysqlTables
     | mssql.Mssql
@@ -113,6 +116,8 @@ def main() -> int:
             found["files"] = files.run(bench, options.scale, options.degrees, options.repeat)
         if "texts" in options.only:
             found["texts"] = texts.run(bench, options.scale, options.repeat)
+        if "duckdb" in options.only:
+            found["duckdb"] = duckdb_load.run(bench, options.scale, options.degrees, options.repeat)
         if "mysql" in options.only and (missing := mysql_missing()):
             tell(f"mysql: left out: {missing}")
         elif "mysql" in options.only:

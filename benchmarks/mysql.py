@@ -11,7 +11,7 @@ from benchmarks.bench import Bench, WrongResult
 from benchmarks.cost import Cost, measure
 from benchmarks.mysql_movers import CONNECTORX, IN_MOVERS, LOADED, ROWS, out_movers
 from benchmarks.report import Limit, tell
-from benchmarks.turns import Costs, as_json, ratio, show, take_turns
+from benchmarks.turns import Costs, as_json, ratio, ratio_of_all, show, take_turns
 from penstock_testkit import MysqlServer, connect_mysql, tpch
 
 SCHEMA = "mysql"
@@ -119,7 +119,12 @@ class Mysql:
             Limit(
                 f"MySQL in: wall / pipes, degree {degrees[-1]}",
                 ratio(self._into, PIPES, degrees[-1]),
-                1.25,
+                1.15,
+            ),
+            Limit(
+                f"MySQL in: CPU of all / pipes, degree {degrees[-1]}",
+                ratio_of_all(self._into, PIPES, degrees[-1]),
+                1.15,
             ),
         ]
 

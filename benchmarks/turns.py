@@ -70,6 +70,21 @@ def ratio(costs: Costs, mover: str, degree: int, what: str = "wall") -> float:
     return best(costs, PENSTOCK, degree, what) / best(costs, mover, degree, what)
 
 
+def ratio_of_all(costs: Costs, mover: str, degree: int) -> float:
+    """Return the ratio of Penstock's CPU time to another mover's, including both servers'.
+
+    Args:
+        costs: the costs of all movers.
+        mover: the name of the mover.
+        degree: the number of concurrent streams.
+    """
+    ours, theirs = (
+        min(cost.mover + cost.source + cost.target for cost in costs[name, degree])
+        for name in (PENSTOCK, mover)
+    )
+    return ours / theirs
+
+
 def show(title: str, rows: int, costs: Costs, movers: Sequence[str]) -> None:
     """Print a table of the best figures.
 

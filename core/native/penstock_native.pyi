@@ -23,7 +23,12 @@ class Encoder:
 
 class Lines:
     def __new__(
-        cls, libpq: Libpq, source: int, unanswered: bool = False, verbatim: bool = False
+        cls,
+        libpq: Libpq,
+        source: int,
+        unanswered: bool = False,
+        verbatim: bool = False,
+        trimmed: list[bool] = ...,
     ) -> Lines: ...
     def run(self, seconds: float, watched: int) -> int: ...
     def take(self) -> tuple[int, Buffer]: ...

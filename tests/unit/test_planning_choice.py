@@ -10,7 +10,7 @@ import pytest
 from penstock.backends.api.facts import ChildTable, SourceFile, TableStatistics
 from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import TableRef
-from penstock.planning.choice import MIB, Choice, choose
+from penstock.planning.choice import MIB, Aims, Choice, choose
 from penstock.planning.partition_extents import MOST_PARTITIONS
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
@@ -51,9 +51,11 @@ def chosen(
     degree: int = 4,
     blocks: str = "ctid",
     most: int = 0,
+    least_rows: int = 0,
     **options: Any,
 ) -> Choice:
-    return choose(spec(**options), table, Streams(degree, most or degree), blocks)
+    aims = Aims(Streams(degree, most or degree), blocks, least_rows)
+    return choose(spec(**options), table, aims)
 
 
 class TestAuto:
@@ -253,6 +255,32 @@ class TestCount:
     )
     def test_allows_for_streams_that_may_be_added(self, size: int, count: int) -> None:
         assert chosen(replace(HEAP, bytes=size), degree=2, most=8).count == count
+
+    @pytest.mark.parametrize(
+        ("rows", "size", "count"),
+        [
+            (6_000_000, 1 * GIB, 14),  # a multiple of the streams
+            (2_000_000, 1 * GIB, 8),  # at most 128 MiB each
+            (2_000_000, 256 * MIB, 4),
+            (700_000, 256 * MIB, 2),
+            (300_000, 64 * MIB, 1),
+        ],
+    )
+    def test_follows_from_the_rows_that_burden_the_target(
+        self, rows: int, size: int, count: int
+    ) -> None:
+        table = replace(HEAP, rows=rows, bytes=size)
+        choice = chosen(table, degree=2, most=8, least_rows=400_000)
+        assert choice.count == count
+        assert choice.reasons[-1].endswith("; the target would write smaller ones twice")
+        selected = chosen(replace(table, rows=rows * 2, selected=0.5), 2, least_rows=400_000)
+        assert selected.count <= count
+
+    def test_is_not_limited_by_few_rows(self) -> None:
+        usual = chosen(least_rows=300_000)
+        assert (usual.count, usual.reasons) == (16, chosen().reasons)
+        assert chosen(partitions=20, least_rows=400_000).count == 20
+        assert chosen(replace(HEAP, rows=None), least_rows=10**9).count == 16
 
     def test_ignores_added_streams_if_each_would_scan_the_table(self) -> None:
         scanned = replace(HEAP, blocks_scan=True)

@@ -18,6 +18,7 @@ const MOST_ROWS: usize = 1 << 16;
 pub struct Lines {
     from: CopyOut,
     verbatim: bool,
+    trimmed: Vec<bool>,
     waits: Waits,
     block: Vec<u8>,
     rows: usize,
@@ -29,13 +30,22 @@ impl Lines {
     /// Parameters:
     ///     source, unanswered: as for `Pump`.
     ///     verbatim: whether lines stay as they are, as those of CSV, which has no escapes.
+    ///     trimmed: for each column whether its values lose the blanks at their end; it may be
+    ///         shorter than a line.
     #[new]
-    #[pyo3(signature = (libpq, source, unanswered=false, verbatim=false))]
-    fn new(libpq: &Libpq, source: usize, unanswered: bool, verbatim: bool) -> Self {
+    #[pyo3(signature = (libpq, source, unanswered=false, verbatim=false, trimmed=Vec::new()))]
+    fn new(
+        libpq: &Libpq,
+        source: usize,
+        unanswered: bool,
+        verbatim: bool,
+        trimmed: Vec<bool>,
+    ) -> Self {
         let source = Connection(source as *mut _);
         Self {
             from: CopyOut::new(libpq.functions.clone(), source, unanswered),
             verbatim,
+            trimmed,
             waits: Waits::default(),
             block: Vec::new(),
             rows: 0,
@@ -77,7 +87,7 @@ impl Lines {
                     if self.verbatim {
                         self.block.extend_from_slice(self.from.row());
                     } else {
-                        push_line(&mut self.block, self.from.row());
+                        push_line(&mut self.block, self.from.row(), &self.trimmed);
                     }
                     self.rows += 1;
                 }
@@ -92,10 +102,37 @@ impl Lines {
     }
 }
 
-/// Add a line, in which two characters are not written by a letter, as only COPY writes them.
-fn push_line(block: &mut Vec<u8>, line: &[u8]) {
+/// Add a line, in which two characters are not written by a letter, as only COPY writes them, and
+/// some columns end without blanks, which are never escaped.
+fn push_line(block: &mut Vec<u8>, line: &[u8], trimmed: &[bool]) {
+    let columns = trimmed
+        .iter()
+        .rposition(|&is| is)
+        .map_or(0, |last| last + 1);
+    let next = |rest: &[u8], column: usize| {
+        let mut bytes = rest.iter();
+        if column < columns {
+            bytes.position(|&byte| matches!(byte, b'\\' | b'\t' | b'\n'))
+        } else {
+            bytes.position(|&byte| byte == b'\\')
+        }
+    };
     let mut rest = line;
-    while let Some(place) = rest.iter().position(|&byte| byte == b'\\') {
+    let mut column = 0;
+    while let Some(place) = next(rest, column) {
+        if rest[place] != b'\\' {
+            let mut value = &rest[..place];
+            if trimmed[column] {
+                while let Some(shorter) = value.strip_suffix(b" ") {
+                    value = shorter;
+                }
+            }
+            block.extend_from_slice(value);
+            block.push(rest[place]);
+            rest = &rest[place + 1..];
+            column += 1;
+            continue;
+        }
         let Some(&letter) = rest.get(place + 1) else {
             break;
         };
@@ -130,8 +167,27 @@ mod tests {
             (b"", b""),
         ] {
             let mut block = Vec::new();
-            push_line(&mut block, line);
+            push_line(&mut block, line, &[]);
             assert_eq!(block, expected);
+        }
+    }
+
+    #[test]
+    fn blanks_at_the_end_of_some_columns_are_left_out() {
+        let trimmed = [false, true, true];
+        for (line, expected) in [
+            (&b"a \tb  \tc \td \n"[..], &b"a \tb\tc\td \n"[..]),
+            (b"a\t  \t \n", b"a\t\t\n"),
+            (b"\\N\t\\N\t\\N\n", b"\\N\t\\N\t\\N\n"),
+            (b" \t a\\f \t\\\\ \n", b" \t a\x0c\t\\\\\n"),
+            (b" \tb\\t \t c\n", b" \tb\\t\t c\n"),
+            (b"a \t\t\n", b"a \t\t\n"),
+            (b"a \n", b"a \n"),
+        ] {
+            let mut block = b"before ".to_vec();
+            push_line(&mut block, line, &trimmed);
+            assert_eq!(&block[..7], b"before ");
+            assert_eq!(&block[7..], expected);
         }
     }
 }

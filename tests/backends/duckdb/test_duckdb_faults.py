@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ from penstock.spec.worker_spec import WorkerSpec
 from penstock.workers.stream import Meter, Waiter
 
 from ...control_calls import prepare
+from .duckdb_tables import Database, numbered
 
 ROWS = 400_000
 HOLDING = """
@@ -245,6 +248,23 @@ def test_a_stage_swept_by_another_process(tmp_path: Path, monkeypatch: pytest.Mo
     writer.abandon()
     with duckdb.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(("size", "is_compressed"), [(256 << 20, False), (None, True)])
+def test_large_stages_are_compressed(tmp_path: Path, size: int | None, is_compressed: bool) -> None:
+    """A stream of an unknown size might fill the disk."""
+    run = Database.make(tmp_path / "target.duckdb").create("run")
+    ids = range(50_000)
+    with run.attempt("p0000") as attempt:
+        attempt.partition = replace(attempt.partition, bytes=size)
+        assert attempt.begin()
+        batch = numbered(ids, "a")
+        attempt.write(batch)
+        loaded = attempt.end()
+        (stage,) = staged(run.database.path)
+        assert (Path(stage).stat().st_size < batch.nbytes) == is_compressed
+        attempt.commit(loaded)
+    assert run.database.ids() == Counter(ids)
 
 
 def test_a_target_open_in_another_process(source: Path, target: Path) -> None:

@@ -86,6 +86,33 @@ def test_texts_arrive_unchanged(source_url: str, mysql_url: str) -> None:
     ]
 
 
+@pytest.mark.usefixtures("both_paths")
+def test_blanks_that_pad_values_do_not_arrive(source_url: str, mysql_url: str) -> None:
+    """Those at the end of other texts do, wherever the columns are."""
+    at(
+        source_url,
+        "CREATE DOMAIN code AS char(6)",
+        "CREATE TABLE t (id int PRIMARY KEY, a char(6), b text, c code, d varchar(9), e char(6))",
+        r"INSERT INTO t VALUES (1, 'x', 'x ', ' x', 'x  ', 'x'), (2, '', ' ', NULL, '', ''),"
+        r" (3, E'\t', E'\t ', E' \f ', E' \n ', E'\\ '), (4, E'\\', E'\\', 'ä ß', 'ä ', 'ä€😀'),"
+        r" (5, NULL, NULL, NULL, NULL, NULL), (6, 'abcdef', '', 'abcdef', '', 'abcde ')",
+    )
+    execute(
+        mysql_url,
+        "CREATE TABLE t (id int PRIMARY KEY, a varchar(9), b text, c varchar(9), d varchar(9),"
+        " e varchar(9))",
+    )
+    assert copied(source_url, mysql_url) == "lines"
+    assert rows(mysql_url, "SELECT * FROM t ORDER BY id") == [
+        (1, "x", "x ", " x", "x  ", "x"),
+        (2, "", " ", None, "", ""),
+        (3, "\t", "\t ", " \f", " \n ", "\\"),
+        (4, "\\", "\\", "ä ß", "ä ", "ä€😀"),
+        (5, None, None, None, None, None),
+        (6, "abcdef", "", "abcdef", "", "abcde"),
+    ]
+
+
 def test_a_large_row_arrives(source_url: str, mysql_url: str) -> None:
     at(
         source_url,

@@ -43,6 +43,21 @@ SMALLEST_PARTITION_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)
+class Aims:
+    """What partitions should suit, besides the table.
+
+    Args:
+        streams: the numbers of streams.
+        blocks: the name of strategy blocks in the source's system.
+        least_rows: as in `TargetCapabilities`.
+    """
+
+    streams: Streams
+    blocks: str
+    least_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """A strategy, what it needs, and why it was chosen."""
 
@@ -61,8 +76,7 @@ class Choice:
 def choose(
     options: PartitionOptions,
     table: TableStatistics,
-    streams: Streams,
-    blocks: str,
+    aims: Aims,
     few: TableStatistics | None = None,
 ) -> Choice:
     """Choose the strategy.
@@ -70,8 +84,7 @@ def choose(
     Args:
         options: how to partition.
         table: statistics of the table.
-        streams: the numbers of streams.
-        blocks: the name of strategy blocks in the source's system.
+        aims: what partitions should suit.
         few: statistics of the rows that are read, if an index finds them; None if a scan does.
 
     Raises:
@@ -84,19 +97,19 @@ def choose(
             why = f"whole: an index finds the rows to read, about {_size(size)}"
             return Choice(WHOLE, (why,))
     if how.chooses:
-        return _choose_automatically(options, table, streams, blocks)
+        return _choose_automatically(options, table, aims)
     reason = f"{options.strategy}: as requested"
     if how.by_blocks:
-        return _choose_blocks(options, table, streams, blocks, reason)
+        return _choose_blocks(options, table, aims, reason)
     if how.by_children:
-        return _choose_children(options, table, streams, reason)
+        return _choose_children(options, table, aims, reason)
     if how.by_files:
         if not table.files:
             raise PlanningError(
                 f"--strategy {how}: {options.source_name} does not consist of files that can be "
                 f"read separately: it is {table.storage}"
             )
-        return _with_count(options, table, streams, how, None, reason)
+        return _with_count(options, table, aims, how, None, reason)
     if how.needs_statistics:
         key = options.key or table.default_key
         if key is None:
@@ -110,11 +123,11 @@ def choose(
                 f"and cannot be sampled: it is {table.storage}; use --strategy ntile, which "
                 "reads the key of every row"
             )
-        return _with_count(options, table, streams, how, key, reason)
+        return _with_count(options, table, aims, how, key, reason)
     if how.hashes:
-        return _scanning(options, table, streams, HASH, options.key, reason)
+        return _scanning(options, table, aims, HASH, options.key, reason)
     if how.counts and options.interval is None:
-        return _with_count(options, table, streams, how, options.key, reason)
+        return _with_count(options, table, aims, how, options.key, reason)
     return Choice(how, (reason,), options.key)
 
 
@@ -123,9 +136,7 @@ def _is_sized(options: PartitionOptions) -> bool:
     return options.partition_size != PartitionSize()
 
 
-def _choose_automatically(
-    options: PartitionOptions, table: TableStatistics, streams: Streams, blocks: str
-) -> Choice:
+def _choose_automatically(options: PartitionOptions, table: TableStatistics, aims: Aims) -> Choice:
     if options.key is not None:
         if options.interval is not None:
             return Choice(TIME, ("time: an interval is set",), options.key)
@@ -133,44 +144,43 @@ def _choose_automatically(
             return Choice(VALUES, ("values: a query lists them",), options.key)
         if not table.sampled:
             why = f"ntile: by key {options.key}, without statistics, since it is {table.storage}"
-            return _with_count(options, table, streams, NTILE, options.key, why)
+            return _with_count(options, table, aims, NTILE, options.key, why)
         why = f"range: by key {options.key}, as requested"
-        return _with_count(options, table, streams, RANGE, options.key, why)
+        return _with_count(options, table, aims, RANGE, options.key, why)
     if table.bytes < SMALLEST_PARTITION_BYTES and not _is_sized(options):
         files = (quantity(len(table.files), "file"),) if table.files else ()
         return Choice(WHOLE, (f"whole: {_size(table.bytes)}, one stream is enough", *files))
     if table.files:
         why = f"files: {table.storage}; no key needed"
-        return _with_count(options, table, streams, FILES, None, why)
+        return _with_count(options, table, aims, FILES, None, why)
     moving = options.rows_may_move
     if table.blocks is not None and not table.blocks_scan and not moving:
-        return _choose_blocks(options, table, streams, blocks, "")
+        return _choose_blocks(options, table, aims, "")
     divisible = any(child.blocks is not None for child in table.children)
     if table.children and not moving and (divisible or table.default_key is None):
-        return _choose_children(options, table, streams, "")
+        return _choose_children(options, table, aims, "")
     if table.blocks_scan:
-        obstacle = f"{blocks} would scan the whole table for each partition"
+        obstacle = f"{aims.blocks} would scan the whole table for each partition"
     elif moving and (table.blocks is not None or table.children):
-        obstacle = f"{blocks} needs a shared snapshot, since updated rows move"
+        obstacle = f"{aims.blocks} needs a shared snapshot, since updated rows move"
     else:
-        obstacle = f"{blocks} cannot be used: {table.storage}"
+        obstacle = f"{aims.blocks} cannot be used: {table.storage}"
     if table.default_key is not None:
         why = f"range: by the primary key's first column, {table.default_key}; {obstacle}"
-        return _with_count(options, table, streams, RANGE, table.default_key, why)
+        return _with_count(options, table, aims, RANGE, table.default_key, why)
     return Choice(WHOLE, (f"whole: {obstacle}, and there is no primary key; pass --key",))
 
 
 def _choose_blocks(
     options: PartitionOptions,
     table: TableStatistics,
-    streams: Streams,
-    blocks: str,
+    aims: Aims,
     reason: str,
 ) -> Choice:
     if table.blocks is None:
         raise PlanningError(
             f"--strategy {options.strategy}: {options.source_name} cannot be partitioned by "
-            f"{blocks}: {table.storage}"
+            f"{aims.blocks}: {table.storage}"
         )
     if options.rows_may_move:
         raise UsageError(
@@ -180,14 +190,14 @@ def _choose_blocks(
         )
     counts = _scanning if table.blocks_scan else _with_count
     choice = counts(
-        options, table, streams, BLOCKS, None, f"{blocks}: {table.storage}; no key needed"
+        options, table, aims, BLOCKS, None, f"{aims.blocks}: {table.storage}; no key needed"
     )
     reasons = (reason, *choice.reasons) if reason else choice.reasons
-    return replace(choice, reasons=reasons, strategy=blocks)
+    return replace(choice, reasons=reasons, strategy=aims.blocks)
 
 
 def _choose_children(
-    options: PartitionOptions, table: TableStatistics, streams: Streams, reason: str
+    options: PartitionOptions, table: TableStatistics, aims: Aims, reason: str
 ) -> Choice:
     if reason and not table.children:
         raise PlanningError(
@@ -196,21 +206,21 @@ def _choose_children(
         )
     if reason:
         return Choice(CHILDREN, (reason,), None, len(table.children))
-    return _with_count(options, table, streams, CHILDREN, None, f"children: {table.storage}")
+    return _with_count(options, table, aims, CHILDREN, None, f"children: {table.storage}")
 
 
 def _scanning(
     options: PartitionOptions,
     table: TableStatistics,
-    streams: Streams,
+    aims: Aims,
     how: Strategy,
     key: str | None,
     why: str,
 ) -> Choice:
     """Choose the fewest partitions that keep all streams busy, as each scans the whole table."""
     if _is_sized(options):
-        return _with_count(options, table, streams, how, key, why)
-    count = streams.usual
+        return _with_count(options, table, aims, how, key, why)
+    count = aims.streams.usual
     reason = f"{quantity(count, 'partition')}, one per stream: each scans the whole table"
     return Choice(how, (why, reason), key, count)
 
@@ -218,18 +228,18 @@ def _scanning(
 def _with_count(
     options: PartitionOptions,
     table: TableStatistics,
-    streams: Streams,
+    aims: Aims,
     how: Strategy,
     key: str | None,
     why: str,
 ) -> Choice:
-    count, reason = _count(options, table, streams)
+    count, reason = _count(options, table, aims)
     if count > MOST_PARTITIONS:
         reason += f"; limited to {MOST_PARTITIONS:,}"
     return Choice(how, (why, reason), key, min(count, MOST_PARTITIONS))
 
 
-def _count(options: PartitionOptions, table: TableStatistics, streams: Streams) -> tuple[int, str]:
+def _count(options: PartitionOptions, table: TableStatistics, aims: Aims) -> tuple[int, str]:
     """Return the number of partitions to aim for, and why."""
     size = options.partition_size
     if size.count is not None:
@@ -249,10 +259,18 @@ def _count(options: PartitionOptions, table: TableStatistics, streams: Streams) 
         count = max(1, -(-selected // size.bytes))
         return count, f"{quantity(count, 'partition')} of about {_size(size.bytes)}"
     by_size = -(-selected // DEFAULT_PARTITION_BYTES)
+    streams = aims.streams
     usual = min(PARTITIONS_PER_STREAM * streams.usual, selected // SMALLEST_PARTITION_BYTES)
     most = min(PARTITIONS_PER_STREAM * streams.most, selected // SMALLER_PARTITION_BYTES)
-    count = max(1, by_size, usual, most)
-    return count, f"{quantity(count, 'partition')} of about {_size(selected // count)}"
+    count, why = max(1, by_size, usual, most), ""
+    if aims.least_rows and table.rows is not None:
+        fewer = int(table.rows * table.selected) // aims.least_rows
+        if fewer > streams.usual:
+            fewer -= fewer % streams.usual  # so that streams end together
+        fewer = max(1, by_size, fewer)
+        if fewer < count:
+            count, why = fewer, "; the target would write smaller ones twice"
+    return count, f"{quantity(count, 'partition')} of about {_size(selected // count)}{why}"
 
 
 def _size(amount: int) -> str:

@@ -13,7 +13,7 @@ from penstock.model.extents import Key
 from penstock.model.plans import Partition
 from penstock.planning import partition_extents
 from penstock.planning.answers import KnownAnswers, evaluate_together
-from penstock.planning.choice import Choice, choose
+from penstock.planning.choice import Aims, Choice, choose
 from penstock.planning.named_partitions import resolve_partitions
 from penstock.planning.partition_extents import Partitioning, number
 from penstock.planning.questions import Bounds, KeyFacts, KeyHashes, Order, TimeWindows, Values
@@ -66,9 +66,8 @@ def plan_partitions(
         )
         remarks = Partitioning((), resolved.reasons, resolved.warnings)
         return PlannedPartitions(Choice(NAMED, (), options.key), remarks, resolved.partitions)
-    chosen = partial(
-        choose, table=statistics, streams=request.streams, blocks=source.block_strategy
-    )
+    aims = Aims(request.streams, source.block_strategy, request.capabilities.target.least_rows)
+    chosen = partial(choose, table=statistics, aims=aims)
     choice = chosen(options, few=few)
     key = _key(options, choice, columns)
     if key is not None and not choice.how.hashes:

@@ -111,6 +111,9 @@ class TargetCapabilities:
     joins_attempts: bool = False
     """Whether small partitions of different tables may be committed in one transaction; its writer
     is a `JoiningWriter` then."""
+    least_rows: int = 0
+    """Rows of a partition below which the target's work grows; smaller ones are planned only on
+    request."""
     control_ddl: bool = False
     """Whether an administrator can create its control tables, with statements."""
     identifies_loaded_rows: bool = False

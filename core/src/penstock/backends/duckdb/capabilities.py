@@ -26,6 +26,10 @@ SOURCE = SourceCapabilities(
     options=COMPUTING,
 )
 
+# After each transaction a checkpoint merges row groups of 122,880 rows with those left incomplete
+# by others, if at most three become fewer. Behind three full groups it finds nothing to merge.
+_LEAST_ROWS = 400_000
+
 TARGET = TargetCapabilities(
     system=SYSTEM,
     formats=(ARROW,),
@@ -36,6 +40,7 @@ TARGET = TargetCapabilities(
     replaces_by_condition=True,
     commits=STAGED,
     steps_with_records=True,
+    least_rows=_LEAST_ROWS,
     control_ddl=False,
     identifies_loaded_rows=False,
     scratch=True,

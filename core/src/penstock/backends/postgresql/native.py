@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -54,16 +54,19 @@ def pump(source: Connection, target: Connection, unanswered: bool) -> Any:
     return module.Pump(libpq, pointer(source), pointer(target), unanswered)
 
 
-def lines(source: Connection, unanswered: bool, *, verbatim: bool) -> Any:
+def lines(
+    source: Connection, unanswered: bool, *, verbatim: bool, trimmed: Sequence[bool] = ()
+) -> Any:
     """Return a reader of a running COPY in text format or CSV.
 
     Args:
         source: the source's session.
         unanswered: see `pump`.
         verbatim: whether lines stay as they are; otherwise they become `api.worker.LINES`.
+        trimmed: for each column whether its values lose the blanks at their end.
     """
     module, libpq = _loaded()
-    return module.Lines(libpq, pointer(source), unanswered, verbatim)
+    return module.Lines(libpq, pointer(source), unanswered, verbatim, list(trimmed))
 
 
 def decoder(

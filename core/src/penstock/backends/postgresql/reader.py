@@ -155,8 +155,12 @@ class PostgresReader:
         self, connection: Connection, partition: Partition, wait: Wait
     ) -> Iterator[tuple[Block, int, int]]:
         """Yield blocks of lines, gathered outside the interpreter."""
-        unanswered = self._start(connection, partition, wait, self._form(partition), native=True)
-        gathered = lines(connection, unanswered, verbatim=False)
+        # Imported here: see `_decode_batches`.
+        from penstock.backends.postgresql.arrow.lines import Lines  # noqa: PLC0415
+
+        form = Lines(self._columns, native=True)
+        unanswered = self._start(connection, partition, wait, form, native=True)
+        gathered = lines(connection, unanswered, verbatim=False, trimmed=form.trimmed)
         for block, rows in _native_blocks(connection, wait, gathered):
             yield block, rows, len(block)
             del block

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from psycopg import Cursor, sql
+from psycopg import sql
+from psycopg.errors import InvalidTextRepresentation
 from psycopg.types.json import Jsonb
 
 from penstock.backends.api.execution.attempt import Attempt, BeginResult, LoadStream, Standing
@@ -21,7 +22,7 @@ from penstock.backends.postgresql.attempt.replacement import ReplacedRows
 from penstock.backends.postgresql.connection import LOOK_LOCK, Connection, abandon, connect
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.load.copy_stream import CopyStream
-from penstock.backends.postgresql.load.loaded_table import LoadedTable, look_at_runs
+from penstock.backends.postgresql.load.loaded_table import LoadedTable, question_about_runs
 from penstock.backends.postgresql.session.cancellable import compute_all
 from penstock.backends.postgresql.session.statements import for_server, quoted, statement
 from penstock.backends.shared.attempts.joined import JoinedWriter
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from penstock.backends.postgresql.attempt.stage import PostgresStage
 
 
+REFUSAL = "penstock: not committed: "
+"""The beginning of a text that is no number, in the errors of statements that complete records."""
 # How long a group waits for a lock; an attempt of its own waits as long as it takes.
 GROUP_LOCK_SECONDS = 2
 
@@ -52,7 +55,8 @@ class PostgresTransaction:
         self._connection: Connection | None = None
         schema = sql.Identifier(spec.control_schema)
         self._begin_record = statement("begin_record").format(schema=schema)
-        self._complete_record = statement("complete_record").format(schema=schema)
+        changed = statement("changed").format(schema=schema)
+        self._complete_record = _refusing("complete_record", schema, changed)
         self.switch_run(spec)
 
     def switch_run(self, spec: WorkerSpec) -> None:
@@ -209,26 +213,25 @@ class PostgresTransaction:
 
     def commit(self, attempt: Attempt, result: LoadResult, bytes: int) -> bool:
         connection = self._open
-        table = self._loaded_table(attempt)
-        # Deferred triggers are fired under the user's path.
-        with connection.together(), connection.in_own_path():
-            change = table.look()
-            completed = connection.execute(
-                self._complete_record,
-                {
-                    "spent": Jsonb(to_json(result.spent)),
-                    "run_id": attempt.spec.run_id,
-                    "partition_id": attempt.partition.id,
-                    "rows": result.rows,
-                    "bytes": bytes,
-                    "inserted": result.inserted,
-                    "updated": result.updated,
-                },
-            )
-        table.check_answer(change)
-        if completed.rowcount != 1:
+        record = {
+            "spent": Jsonb(to_json(result.spent)),
+            "run_id": attempt.spec.run_id,
+            "partition_id": attempt.partition.id,
+            "rows": result.rows,
+            "bytes": bytes,
+            "inserted": result.inserted,
+            "updated": result.updated,
+        }
+        try:
+            # Deferred triggers are fired under the user's path.
+            with connection.together(commit=True), connection.in_own_path():
+                connection.execute(self._complete_record, record)
+        except InvalidTextRepresentation as error:
+            if REFUSAL not in str(error):
+                raise
+            connection.execute("ROLLBACK")
+            self._loaded_table(attempt).check()
             return False
-        connection.execute("COMMIT")
         return True
 
     # Groups
@@ -261,40 +264,52 @@ class PostgresTransaction:
                         "names": names,
                     },
                 )
-                changed = self._look_at(attempts)
+                changed = connection.execute(
+                    *question_about_runs(first.control_schema, [a.spec.run_id for a in attempts])
+                )
         ((*_, is_locked),) = locked.fetchall()
         if is_locked and inserted.rowcount == len(attempts) and not changed.fetchall():
             return True
         connection.execute("ROLLBACK")
         return False
 
-    def _look_at(self, attempts: Sequence[Attempt]) -> Cursor[tuple[Any, ...]]:
-        run_ids = [attempt.spec.run_id for attempt in attempts]
-        return look_at_runs(self._open, attempts[0].spec.control_schema, run_ids)
-
     def commit_all(
         self, attempts: Sequence[Attempt], results: Sequence[tuple[LoadResult, int]]
     ) -> bool:
-        connection = self._open
-        schema = sql.Identifier(attempts[0].spec.control_schema)
-        with connection.together(), connection.in_own_path():
-            changed = self._look_at(attempts)
-            completed = connection.execute(
-                statement("complete_records").format(schema=schema),
-                {
-                    "runs": [each.spec.run_id for each in attempts],
-                    "partitions": [each.partition.id for each in attempts],
-                    "rows": [result.rows for result, _ in results],
-                    "bytes": [size for _, size in results],
-                    "spent": [Jsonb(to_json(result.spent)) for result, _ in results],
-                },
-            )
-        if changed.fetchall() or completed.rowcount != len(attempts):
+        connection, schema = self._open, attempts[0].spec.control_schema
+        text, parameters = question_about_runs(schema, [each.spec.run_id for each in attempts])
+        records = {
+            **parameters,
+            "partitions": [each.partition.id for each in attempts],
+            "rows": [result.rows for result, _ in results],
+            "bytes": [size for _, size in results],
+            "spent": [Jsonb(to_json(result.spent)) for result, _ in results],
+        }
+        complete = _refusing("complete_records", sql.Identifier(schema), text)
+        try:
+            with connection.together(commit=True), connection.in_own_path():
+                connection.execute(complete, records)
+        except InvalidTextRepresentation as error:
+            if REFUSAL not in str(error):
+                raise
+            connection.execute("ROLLBACK")
             return False
-        connection.execute("COMMIT")
         return True
 
     def abandon(self) -> None:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             abandon(connection)
+
+
+def _refusing(query: str, schema: sql.Identifier, changed: sql.Composed) -> sql.Composed:
+    """Return a statement that completes records, or fails if another one returns a row.
+
+    Args:
+        query: the name of the statement.
+        schema: the control schema.
+        changed: the other statement, whose parameters are among those of the first.
+    """
+    return statement(query).format(
+        schema=schema, changed=sql.SQL("{}\n").format(changed), refusal=sql.Literal(REFUSAL)
+    )

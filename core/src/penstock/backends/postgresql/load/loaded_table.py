@@ -33,18 +33,17 @@ def changed_runs(
         in_place: modes for which rows that others have replaced matter.
         replacing: modes for which all rows that others have loaded matter.
     """
-    answer = look_at_runs(connection, schema, run_ids, in_place, replacing)
-    return {run_id for (run_id,) in answer.fetchall()}
+    question = question_about_runs(schema, run_ids, in_place, replacing)
+    return {run_id for (run_id,) in connection.execute(*question).fetchall()}
 
 
-def look_at_runs(
-    connection: Connection,
+def question_about_runs(
     schema: str,
     run_ids: Sequence[str],
     in_place: Sequence[str] = (),
     replacing: Sequence[str] = (),
-) -> Cursor[tuple[Any, ...]]:
-    """Ask what `changed_runs` returns; a row for each of those runs."""
+) -> tuple[sql.Composed, dict[str, Any]]:
+    """Return the query and the parameters of `changed_runs`; a row for each of those runs."""
     text = statement("changed_runs").format(schema=sql.Identifier(schema))
     parameters = {
         "runs": list(run_ids),
@@ -52,7 +51,7 @@ def look_at_runs(
         "replacing": list(replacing),
         "modes": list(mode_names(lambda mode: mode.reloads_partitions)),
     }
-    return connection.execute(text, parameters)
+    return text, parameters
 
 
 # Set in addition when a run is marked as prepared.

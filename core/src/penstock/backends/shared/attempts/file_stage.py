@@ -16,6 +16,10 @@ from penstock.backends.shared.attempts.refusals import attempt_ended
 from penstock.backends.shared.values.arrow import Caster, schema_from_text
 from penstock.errors import Diagnosis, PermanentError
 
+# Compressing to less than half takes four times the CPU of writing as it is. Streams of an unknown
+# size, or larger ones, could fill the disk.
+MOST_UNCOMPRESSED = 256 << 20
+
 
 class FileStage:
     """See `Stage`. Its attempt locks it as long as it lives."""
@@ -71,7 +75,9 @@ class FileStage:
             )
             self._caster = Caster(schema, self.subject)
             self._sink = os.fdopen(os.dup(self._descriptor), "wb")
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            size = self._attempt.partition.bytes
+            small = size is not None and size <= MOST_UNCOMPRESSED
+            options = pa.ipc.IpcWriteOptions(compression=None if small else "lz4")
             self._writer = pa.ipc.new_stream(self._sink, schema, options=options)
         cast = self._caster.cast(block)
         self.check_values(cast, self.rows)
