@@ -223,6 +223,8 @@ class PartitionPlan:
     """A condition in the source's SQL that selects rows, in addition to the requested one."""
     is_sample: bool = field(default=False, metadata=OMITTED)
     """Whether these are only some of the table's partitions, for a measurement."""
+    given_types: str = field(default="", metadata=OMITTED)
+    """The source's types, in its own notation, if the target's table gave them; otherwise empty."""
 
     def where(self, condition: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.

@@ -8,6 +8,7 @@ from functools import partial
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
+from penstock.backends.api.optional.texts import GIVEN
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.planning.answers import (
     Answers,
@@ -196,6 +197,9 @@ class _Planning:
             series=self._request.series,
             night=night,
             selection=selection,
+            given_types=next(
+                (given for each in mapping.columns if (given := each.traits.get(GIVEN))), ""
+            ),
         )
 
 

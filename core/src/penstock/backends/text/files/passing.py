@@ -18,6 +18,39 @@ _WHOLE = re.compile(rb".%b." % _QUOTED, re.DOTALL)
 MOST_QUOTED_BYTES = 64 << 20
 
 
+def end_of_rows(content: bytes) -> int:
+    """Return where the last whole row ends, by its quotes; 0 if there is none.
+
+    Args:
+        content: begins with a row.
+    """
+    open_quotes = content.count(b'"') % 2
+    before, end = len(content), content.rfind(b"\n")
+    while end >= 0:
+        open_quotes = (open_quotes + content.count(b'"', end, before)) % 2
+        if not open_quotes:
+            return end + 1
+        before, end = end, content.rfind(b"\n", 0, end)
+    return 0
+
+
+def is_proper(rows: bytes) -> bool:
+    """Whether whole rows can pass through as they are."""
+    parts = rows.split(b'"')
+    if len(parts) % 2 == 0:
+        return False
+    outside = b"\n" + b'"'.join(parts[::2])
+    if b"\r" in outside or b"\n\n" in outside or b"\n\\." in outside:
+        return False
+    quotes = outside.count(b'"')
+    if not quotes:
+        return True
+    begun = outside.count(b',"') + outside.count(b'\n"')
+    ended = outside.count(b'",') + outside.count(b'"\n')
+    # Mostly no value has a quote in it.
+    return begun == quotes == ended or _PROPER.fullmatch(b"\n" + rows) is not None
+
+
 class Outside:
     """The parts of a file's pieces that are outside of quotes."""
 

@@ -13,6 +13,7 @@ from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.scan import BATCH_BYTES, BATCH_ROWS, FileScan
 from penstock.backends.parquet.files.types import key_value
 from penstock.backends.text.files import csv_rows, json_rows
+from penstock.backends.text.files.checked_rows import CheckedRows
 from penstock.backends.text.files.contents import opened
 from penstock.backends.text.files.csv_quotes import MOST_HEADER_BYTES, first_row
 from penstock.backends.text.files.passing import Outside
@@ -69,7 +70,10 @@ class TextScan(FileScan):
             if self._stopped():
                 raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
             typed = typed_batch(
-                texts if remaining is None else texts.slice(0, remaining), schema, first
+                texts if remaining is None else texts.slice(0, remaining),
+                schema,
+                first,
+                given=bool(self._options.schema),
             )
             first += texts.num_rows
             for batch in _sliced(typed):
@@ -101,6 +105,13 @@ class TextScan(FileScan):
 
         self.check(part)
         options, outside = self._options, Outside()
+        if options.schema:
+            for piece, count in CheckedRows(begin, options, self.schema).pieces():
+                if self._stopped():
+                    raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
+                yield piece, count
+            self.check(part)
+            return
         skipped = len(first_row(begin, options.delimiter, MOST_HEADER_BYTES)) * options.header
         with begin() as stream:
             while piece := stream.read():
