@@ -109,7 +109,7 @@ class CheckedRows:
                 csv.ReadOptions(
                     use_threads=False, block_size=len(block) + 1, column_names=self._schema.names
                 ),
-                csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+                csv.ParseOptions(newlines_in_values=True),
                 csv.ConvertOptions(
                     check_utf8=False,
                     strings_can_be_null=True,

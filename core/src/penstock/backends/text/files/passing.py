@@ -14,6 +14,7 @@ _QUOTED = rb'"(?:[^"]++|"")*+"'
 # Begins with the character before the first value.
 _PROPER = re.compile(rb'[^"]++(?:(?<=[,\n])%b(?=[,\n])[^"]++)*+' % _QUOTED)
 _WHOLE = re.compile(rb".%b." % _QUOTED, re.DOTALL)
+_IMPROPER = re.compile(rb'"(?<![,\n"]")|"(?![,\n"])')
 # Of a value that begins in one piece and ends in a later one.
 MOST_QUOTED_BYTES = 64 << 20
 
@@ -39,16 +40,14 @@ def is_proper(rows: bytes) -> bool:
     parts = rows.split(b'"')
     if len(parts) % 2 == 0:
         return False
+    # Quotes that are doubled within a value follow each other.
     outside = b"\n" + b'"'.join(parts[::2])
-    if b"\r" in outside or b"\n\n" in outside or b"\n\\." in outside:
-        return False
-    quotes = outside.count(b'"')
-    if not quotes:
-        return True
-    begun = outside.count(b',"') + outside.count(b'\n"')
-    ended = outside.count(b'",') + outside.count(b'"\n')
-    # Mostly no value has a quote in it.
-    return begun == quotes == ended or _PROPER.fullmatch(b"\n" + rows) is not None
+    return not (
+        b"\r" in outside
+        or b"\n\n" in outside
+        or (b"\\" in outside and _END_OF_DATA.search(outside))
+        or _IMPROPER.search(outside)
+    )
 
 
 class Outside:
