@@ -6,6 +6,7 @@ import csv
 import io
 import random
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,7 @@ def test_stored_runs_keep_their_types(server: Side, tmp_path: Path) -> None:
     more = {"partitions": 3, "verify": "checksums", "run_id": "r"}
     create(CopySpec(**options(server, source, **more)))
     part = penstock.status("r", target=server.url).run.plan.partitions[0].id
-    ends = {"source": source, "target": server.url}
+    ends: dict[str, Any] = {"source": source, "target": server.url}
     list(resume("r", only=[part], **ends))
     list(resume("r", **ends))
     assert server.rows("SELECT n, v::text FROM public.t ORDER BY n") == [
@@ -246,6 +247,16 @@ def test_stored_runs_keep_their_types(server: Side, tmp_path: Path) -> None:
     server.run("UPDATE public.t SET v = 1.51 WHERE n = 1")
     assert not verify("r", checksum=True, **ends).ok
     OneCopy(**options(server, source, **more)).done()  # nothing is left to do
+
+
+def test_a_snapshot_that_another_process_holds(server: Side, tmp_path: Path) -> None:
+    server.run("CREATE TABLE public.t (n int2, v numeric(9,2))")
+    url = write_file(tmp_path / "a.csv", "n,v\n1,1.5\n")
+    create(CopySpec(**options(server, url, verify="checksums", run_id="r")))
+    with closing(penstock.hold("r", source=url, target=server.url)) as held:
+        next(held)
+        list(resume("r", source=url, target=server.url, await_snapshot=10))
+    assert server.rows("SELECT n, v::text FROM public.t") == [(1, "1.50")]
 
 
 def test_a_table_that_changes_in_between(server: Side, tmp_path: Path) -> None:
