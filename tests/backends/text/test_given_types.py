@@ -216,6 +216,15 @@ def test_late_defects(server: Side, tmp_path: Path, last: str, message: str) -> 
     assert server.rows("SELECT * FROM public.t") == []
 
 
+def test_late_blanks_around_numbers(server: Side, tmp_path: Path) -> None:
+    """They mean nothing to either side, and to the comparison."""
+    server.run("CREATE TABLE public.t (n int, v int)")
+    url = write_file(tmp_path / "a.csv", late("1", " 5", "007", "6 "))
+    assert types_of(server, url) == {"n": "int32", "v": "int32"}
+    OneCopy(**options(server, url, verify="checksums")).done()
+    assert server.rows("SELECT v FROM public.t WHERE n = -1 ORDER BY v") == [(5,), (6,), (7,)]
+
+
 def test_one_column_with_nulls(server: Side, tmp_path: Path) -> None:
     server.run("CREATE TABLE public.t (v text)")
     rows = ["x"] * 600_000 + ["", '""', "y"]

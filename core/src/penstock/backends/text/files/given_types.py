@@ -90,7 +90,7 @@ def given_types(
 def _beginning(filesystem: fs.FileSystem, path: str) -> bytes:
     """Return the whole rows in a file's first piece; empty if it has none."""
     with closing(opened(filesystem, path)) as stream:
-        content, is_whole = stream.read(PIECE), not stream.read(PIECE)
+        content, is_whole = stream.read(PIECE), not stream.read(2)
     return content if is_whole else content[: end_of_rows(content)]
 
 

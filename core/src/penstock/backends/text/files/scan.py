@@ -20,7 +20,7 @@ from penstock.backends.text.files.passing import Outside
 from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.files.values import FOLDER, JSON, typed_batch
 from penstock.backends.text.location import CSV, TextOptions
-from penstock.errors import Interrupted
+from penstock.errors import Interrupted, PermanentError, SnapshotLost
 from penstock.model.extents import FilePart
 
 
@@ -96,8 +96,13 @@ class TextScan(FileScan):
             TransientError, PermanentError: a file cannot be read; names it.
         """
         for part in parts:
-            with translated(self._side, part.path, self.noun):
-                yield from self._pieces(part)
+            try:
+                with translated(self._side, part.path, self.noun):
+                    yield from self._pieces(part)
+            except PermanentError as error:
+                if not isinstance(error, SnapshotLost):
+                    self.check(part)  # as in `batches`
+                raise
 
     def _pieces(self, part: FilePart) -> Iterator[tuple[bytes, int]]:
         def begin() -> TextStream:

@@ -25,11 +25,21 @@ _LONG = r"^-?[0-9]{16,}$"
 
 
 def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert texts to a type.
+    """Convert texts to a type; around values that are not texts, blanks mean nothing.
 
     Raises:
         pyarrow.ArrowException, ValueError: a text is not a value of the type.
     """
+    try:
+        return _typed(texts, kind)
+    except (pa.ArrowException, ValueError):
+        trimmed = pc.ascii_trim_whitespace(texts)
+        if trimmed.equals(texts):
+            raise
+        return _typed(trimmed, kind)
+
+
+def _typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if is_text(kind):
         return texts.cast(kind)
     if is_bytes(kind):
