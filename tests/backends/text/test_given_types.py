@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -275,6 +276,32 @@ def test_a_table_that_changes_in_between(server: Side, tmp_path: Path) -> None:
     server.run("ALTER TABLE public.t ALTER v TYPE date USING NULL")
     with pytest.raises(PenstockError, match="does not fit into"):
         list(resume("r", source=url, target=server.url))
+
+
+def test_a_table_in_duckdb(tmp_path: Path) -> None:
+    """Rows are parsed, but only once."""
+    path = tmp_path / "t.duckdb"
+    with duckdb.connect(path) as connection:
+        connection.execute("""
+            CREATE TABLE t (
+                n INTEGER, v DECIMAL(9,2), s VARCHAR, d DATE, z TIMESTAMPTZ, f DOUBLE, i INTERVAL
+            )
+        """)
+    row = '1,2.5,1e3,2024-01-31,2024-01-31 10:00Z,0.5,1 day\n'
+    url = write_file(tmp_path / "a.csv", f"n,v,s,d,z,f,i\n{row},,,,,,\n")
+    more = {"source": url, "target": f"duckdb:///{path}", "target_table": "main.t"}
+    assert GIVEN in plan(CopySpec(**more)).reasons
+    OneCopy(**more, verify="checksums").done()
+    with duckdb.connect(path) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        found = connection.execute("SELECT CAST(COLUMNS(*) AS VARCHAR) FROM t").fetchall()
+        assert found == [
+            ("1", "2.50", "1e3", "2024-01-31", "2024-01-31 10:00:00+00", "0.5", "1 day"),
+            (None,) * 7,
+        ]
+        connection.execute("DROP TABLE t; CREATE TABLE t (n INTEGER, v DATE)")
+    failed = OneCopy(**{**more, "source": write_file(tmp_path / "b.csv", late("2024-01-31", "1"))})
+    assert f"b.csv: row {MANY + 2:,}, column 'v': expected a value of date32" in failed.message
 
 
 def test_types_are_no_parameter_for_users(server: Side, tmp_path: Path) -> None:
