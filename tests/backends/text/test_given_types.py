@@ -287,9 +287,9 @@ def test_a_table_in_duckdb(tmp_path: Path) -> None:
                 n INTEGER, v DECIMAL(9,2), s VARCHAR, d DATE, z TIMESTAMPTZ, f DOUBLE, i INTERVAL
             )
         """)
-    row = '1,2.5,1e3,2024-01-31,2024-01-31 10:00Z,0.5,1 day\n'
+    row = "1,2.5,1e3,2024-01-31,2024-01-31 10:00Z,0.5,1 day\n"
     url = write_file(tmp_path / "a.csv", f"n,v,s,d,z,f,i\n{row},,,,,,\n")
-    more = {"source": url, "target": f"duckdb:///{path}", "target_table": "main.t"}
+    more: dict[str, Any] = {"source": url, "target": f"duckdb:///{path}", "target_table": "main.t"}
     assert GIVEN in plan(CopySpec(**more)).reasons
     OneCopy(**more, verify="checksums").done()
     with duckdb.connect(path) as connection:
