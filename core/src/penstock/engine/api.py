@@ -132,8 +132,8 @@ def plan(spec: CopySpec) -> PartitionPlan:
     ends = connect(spec.source, spec.target)
     ends.check_table_names(spec)
     with (
-        closing(ends.open_source()) as source,
         closing(ends.open_target(spec.control_schema)) as target,
+        closing(ends.with_table_types(spec, target).open_source()) as source,
     ):
         request = TableRequest(spec=replace(spec, run_id=spec.run_id or new_run_id()))
         result = current_plan(request, ends, source, target, plans_source=True)
@@ -175,18 +175,22 @@ def copy(spec: CopySpec) -> Generator[Event, None, None]:
         if stored is None:
             ends.check_supported(spec)
             nursery.start()
-            source = stack.enter_context(closing(opening.take()))
+            typed = ends.with_table_types(spec, target)
+            opened = opening.take() if typed is ends else typed.open_source()
+            ends, source = typed, stack.enter_context(closing(opened))
             if lacks_schema(spec):
                 spec, reasons = ends.with_schemas(spec, source, target)
         else:
             spec = with_stored_schemas(spec, stored.spec)
             check_same_spec(spec, stored)
+            ends = ends.with_planned_types(stored.plan)
         request = RunRequest(
             reasons=reasons,
             check_same=lambda run: check_same_spec(spec, run),
             is_named=spec.run_id is not None,
         )
         run_id = spec.run_id or new_run_id()
+        snapshot_opener.url = ends.source_url
         single = SingleRun(ends, target, nursery, snapshot_opener, started)
         yield from single.execute(spec, run_id, request, stored, source)
 
@@ -237,7 +241,9 @@ def create(
             request = TableRequest(
                 spec=replace(spec, run_id=run_id), partitions=partitions, series=series or ""
             )
-            run_plan, view = _plan_new(request, ends, target)
+            run_plan, view = _plan_new(
+                request, ends if partitions else ends.with_table_types(spec, target), target
+            )
             run_plan = part(run_plan) if part else run_plan
             target.control.create()
             resolved = replace(view.spec, run_id=spec.run_id)
@@ -361,6 +367,8 @@ def resume(
         spec = stored_spec(run, source, target, control_schema, "resume", overrides)
         values.choose(spec.show_values)
         rest = Rest(only=only, await_snapshot=await_snapshot, as_of_now=as_of_now, recopy=recopy)
+        ends = ends.with_planned_types(run.plan)
+        snapshot_opener.url = ends.source_url
         single = SingleRun(ends, catalog, nursery, snapshot_opener, time.monotonic())
         yield from single.execute(spec, run_id, RunRequest(rest=rest), run, finish=finish)
 
@@ -397,11 +405,10 @@ def verify(
     if show_rows and not checksum:
         raise UsageError("--show-rows: expected --checksum as well, found none")
     ends = connect(source, target)
-    with (
-        closing(ends.open_source()) as source_catalog,
-        closing(ends.open_target(control_schema)) as target_catalog,
-    ):
+    with closing(ends.open_target(control_schema)) as target_catalog, ExitStack() as stack:
         run = load_run(target_catalog, run_id, control_schema)
+        ends = ends.with_planned_types(run.plan)
+        source_catalog = stack.enter_context(closing(ends.open_source()))
         spec = spec_of(run_id, run.spec, source, target)
         values.choose(show_values or spec.show_values)
         if show_rows and values.chosen() == values.NEVER:

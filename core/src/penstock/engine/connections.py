@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.capabilities import Capabilities
+from penstock.backends.api.optional.texts import GivesTypes, TakesTypes
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
@@ -20,15 +21,18 @@ from penstock.engine.control_link import ControlLink
 from penstock.engine.opening import PendingSession, SnapshotOpener
 from penstock.engine.pulses import PulseEnd
 from penstock.engine.value_display import isolate_display
-from penstock.errors import UsageError
+from penstock.errors import PlanningError, UsageError
 from penstock.model.awaited import during
+from penstock.model.plans import PartitionPlan
 from penstock.model.tables import Place, TableRef
 from penstock.planning.asking.search_path import with_schemas
+from penstock.planning.request import PlanRequest
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.references import resolve_reference
 from penstock.spec.worker_spec import Patience
 from penstock.workers import early_fork
+from penstock.workers.degree import streams_of
 from penstock.workers.environment import is_inherited, worker_environment
 from penstock.workers.process import Nursery
 
@@ -102,6 +106,45 @@ class Connections:
             target: the target's catalog.
         """
         return with_schemas(spec, source, None if self.target_backend.located else target)
+
+    def with_table_types(self, spec: CopySpec, target: TargetCatalog) -> Connections:
+        """Return connections for a new run, whose source has the types of the target's table.
+
+        They are the same ones if the source has types of its own, or has to find them.
+
+        Args:
+            spec: the options of the run.
+            target: the target's catalog.
+
+        Raises:
+            PenstockError: the source cannot be read.
+        """
+        backend = self.source_backend
+        if not isinstance(backend, TakesTypes) or not isinstance(target, GivesTypes):
+            return self
+        request = PlanRequest.of(spec, streams_of(spec.degree), "", self.capabilities)
+        if not request.takes_whole_rows(spec) or not request.loads_table_as_it_is:
+            return self
+        table: TableRef | None = spec.target_ref
+        if table is not None and not table.schema:
+            table = target.find(table.name)
+        try:
+            columns = () if table is None else target.columns(table)
+        except PlanningError:
+            return self  # there is none
+        if not columns:
+            return self
+        names = [column.name for column in columns]
+        types = list(zip(names, target.text_types(columns), strict=True))
+        url = backend.with_types(self.source_url, types, by_position=spec.map == "position")
+        return replace(self, source_url=url)
+
+    def with_planned_types(self, plan: PartitionPlan) -> Connections:
+        """Return connections for a stored run, whose source has the types of the plan."""
+        backend = self.source_backend
+        if not plan.given_types or not isinstance(backend, TakesTypes):
+            return self
+        return replace(self, source_url=backend.with_given(self.source_url, plan.given_types))
 
     def open_source(self) -> SourceCatalog:
         """Open a session in the source; the caller closes it."""

@@ -110,7 +110,7 @@ class SnapshotOpener:
 
     def __init__(self, backend: Backend, url: str, *, ahead: bool) -> None:
         self._backend = backend
-        self._url = url
+        self.url = url
         self._opening: PendingSession[SnapshotSession] | None = None
         if ahead and isinstance(backend, WithSnapshotSession):
             self._opening = PendingSession(lambda: backend.snapshot_session(url), ahead=True)
@@ -126,7 +126,7 @@ class SnapshotOpener:
         opening, self._opening = self._opening, None
         with during("taking the snapshot"):
             if opening is None:
-                snapshot = self._backend.hold_snapshot(self._url, relations)
+                snapshot = self._backend.hold_snapshot(self.url, relations)
             else:
                 snapshot = opening.take().hold(relations)
         return snapshot, time.monotonic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from penstock.backends.api.execution.control import RunRow
@@ -109,11 +109,10 @@ def plan_repair(
     """
     check_run_id(run_id)
     ends = connect(source, target)
-    with (
-        closing(ends.open_source()) as source_catalog,
-        closing(ends.open_target(control_schema)) as target_catalog,
-    ):
+    with closing(ends.open_target(control_schema)) as target_catalog, ExitStack() as stack:
         run = load_run(target_catalog, run_id, control_schema)
+        ends = ends.with_planned_types(run.plan)
+        source_catalog = stack.enter_context(closing(ends.open_source()))
         stored = spec_of(run_id, run.spec, source, target)
         values.choose(stored.show_values)
         _check_complete(stored, run, source_catalog, target_catalog)

@@ -196,11 +196,12 @@ class _Holder:
             self._replaced = False
             try:
                 run = load_run(self._link.catalog, self._run_id, self._spec.control_schema)
+                ends = self._ends.with_planned_types(run.plan)
                 self._view = SourceView(
                     self._spec,
                     self._run_id,
-                    self._ends.source_url,
-                    self._ends.source_backend,
+                    ends.source_url,
+                    ends.source_backend,
                     OptionPolicy(),
                     run,
                     pause=self._pause,

@@ -225,6 +225,8 @@ class PartitionPlan:
     """The estimated size of all rows that a selection is made from; None without one."""
     is_sample: bool = field(default=False, metadata=OMITTED)
     """Whether these are only some of the table's partitions, for a measurement."""
+    given_types: str = field(default="", metadata=OMITTED)
+    """The source's types, in its own notation, if the target's table gave them; otherwise empty."""
 
     def where(self, condition: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.

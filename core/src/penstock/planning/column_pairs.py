@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from penstock.backends.api.facts import Fit
+from penstock.backends.api.optional.texts import GIVEN
 from penstock.backends.api.worker import CSV, ROWS, are_shared
 from penstock.errors import PlanningError
 from penstock.model.tables import EXPRESSION, KEY, Column, ColumnPair
@@ -220,6 +221,8 @@ def _form(
         )
     fit_of_column = [(source.name, fit) for (source, _), fit in zip(pairs, fits, strict=True)]
     reasons = []
+    if any(source.traits.get(GIVEN) for source, _ in pairs):
+        reasons.append("columns are read as the table's types, and each value is checked")
     if CSV in formats:
         reasons += _why_parsed(pairs, carried[0], whole_rows=whole_rows)
     if carried[0] == ROWS:

@@ -17,6 +17,8 @@ from penstock.spec.degrees import Streams
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.partitioning import PartitionOptions
 from penstock.spec.groups.route import Route
+from penstock.spec.modes import Table
+from penstock.spec.source_changes import FAIL
 from penstock.spec.strategies import AUTO, FILES, WHOLE
 
 
@@ -68,6 +70,17 @@ class PlanRequest:
             and options.key is None
             and options.partition_strategy in (AUTO, FILES, WHOLE)
             and not self.partitions
+        )
+
+    @property
+    def loads_table_as_it_is(self) -> bool:
+        """Whether rows have to fit the target's table as it is, if there is one."""
+        loading = self.loading
+        return (
+            loading.load_mode.table is not Table.RECREATED
+            and loading.incremental is None
+            and loading.on_drift == FAIL
+            and not loading.schema_only
         )
 
     @classmethod

@@ -8,6 +8,7 @@ from functools import partial
 
 from penstock.backends.api.facts import TableStatistics
 from penstock.backends.api.optional.children import ChildRequest, PlannedChildren
+from penstock.backends.api.optional.texts import GIVEN
 from penstock.model.plans import LoadPlan, Partition, PartitionPlan
 from penstock.planning.answers import (
     Answers,
@@ -197,6 +198,9 @@ class _Planning:
             night=night,
             selection=selection,
             most_bytes=statistics.bytes if selection and not requested else None,
+            given_types=next(
+                (given for each in mapping.columns if (given := each.traits.get(GIVEN))), ""
+            ),
         )
 
 

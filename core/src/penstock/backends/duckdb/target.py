@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
+import pyarrow as pa
+
 from penstock.backends.api.facts import Fit, LoadRequest
 from penstock.backends.api.optional.drift import PermittedDifferences
 from penstock.backends.duckdb.capabilities import TARGET
@@ -18,7 +20,7 @@ from penstock.backends.duckdb.database import Database, check_folder
 from penstock.backends.duckdb.dialect import ident, literal
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.load.drift import column_changes
-from penstock.backends.duckdb.load.fitting import TEXT, column_type, fit_columns
+from penstock.backends.duckdb.load.fitting import TEXT, column_type, fit_columns, text_type
 from penstock.backends.duckdb.load.load_plan import DuckTables
 from penstock.backends.duckdb.load_hooks import DuckLoadHooks
 from penstock.backends.duckdb.session import DuckSession
@@ -103,6 +105,9 @@ class DuckTarget(FileTarget):
 
     def fit(self, source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
         return fit_columns(source, target)
+
+    def text_types(self, columns: Sequence[Column]) -> list[pa.DataType | None]:
+        return [text_type(column) for column in columns]
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         self._check_file()

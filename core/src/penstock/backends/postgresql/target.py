@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from functools import partial
+from typing import TYPE_CHECKING
 
 from psycopg import sql
 
@@ -60,6 +61,9 @@ from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.modes import Emptying, Entry, Mode, Table
 from penstock.spec.worker_spec import Patience
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _PRIVILEGES: Mapping[Enum, Sequence[str]] = {
     Emptying.TRUNCATE: ("TRUNCATE",),
@@ -252,6 +256,11 @@ class PostgresTarget:
 
             return fit_arrow(source, target)
         return fit_columns(source, target)
+
+    def text_types(self, columns: Sequence[Column]) -> list[pa.DataType | None]:
+        from penstock.backends.postgresql.arrow.fitting import text_type  # noqa: PLC0415
+
+        return [text_type(column) for column in columns]
 
     def check_writable(self, table: TableRef, mode: Mode, columns: Sequence[str]) -> None:
         with self._described(table) as facts:

@@ -11,6 +11,8 @@ from penstock.backends.text import location
 from penstock.backends.text.capabilities import JSON_SOURCE, JSON_TARGET, SOURCE, TARGET
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from penstock.backends.api.source import HeldSnapshot, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
@@ -48,6 +50,16 @@ class TextBackend:
         return files.place_at(location.parse(url, "connection").files)
 
     # The modules are imported where they are used: a worker needs neither catalog.
+
+    def with_types(
+        self, url: str, types: Sequence[tuple[str, pa.DataType | None]], *, by_position: bool
+    ) -> str:
+        from penstock.backends.text.files.snapshot import with_types  # noqa: PLC0415
+
+        return with_types(url, types, by_position=by_position)
+
+    def with_given(self, url: str, given: str) -> str:
+        return location.given(url, given)
 
     def source(self, url: str) -> SourceCatalog:
         from penstock.backends.text.source import TextSource  # noqa: PLC0415

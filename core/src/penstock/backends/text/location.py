@@ -25,7 +25,9 @@ _NAME = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NEXT = re.compile(r",(?=[A-Za-z][A-Za-z0-9+.-]*://)")
-_OWN = ("format", "header", "delimiter", "types")
+SCHEMA = "schema"
+"""A parameter that no user sets: see `given`."""
+_OWN = ("format", "header", "delimiter", "types", SCHEMA)
 _DELIMITERS = {"tab": "\t", "\\t": "\t"}
 
 
@@ -41,6 +43,9 @@ class TextOptions:
     header: bool = True
     types: str = ""
     """Empty: inferred from all values. `TEXT`: all columns are texts."""
+    schema: str = ""
+    """The columns with their types, if they are given; see `schema_to_text`. Values are then
+    checked as they are read."""
 
     @property
     def noun(self) -> str:
@@ -170,7 +175,8 @@ def _options(location: FilesLocation, values: Mapping[str, str], flag: str) -> T
             f"{flag}: types: expected 'text', which reads all columns as texts, or nothing, which "
             f"infers types from all values; found {types!r}"
         )
-    return TextOptions(kind, extension, delimiter, header == "true", types)
+    given = values.get(SCHEMA, "")
+    return TextOptions(kind, extension, delimiter, header == "true", types, given)
 
 
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
@@ -183,11 +189,23 @@ def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     """
     location = parse(url, flag)
     plain, parameters = _split_parameters(url, flag)
+    if SCHEMA in parameters:
+        raise UsageError(f"{flag}: unknown URL parameter {SCHEMA!r}")
     resolved = files.resolve(plain, environ, flag, any_format=True)
     if flag == "--target":
         check_target(location, flag)
     pairs = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
     return resolved + (("&" if "?" in resolved else "?") + pairs if pairs else "")
+
+
+def given(url: str, schema: str) -> str:
+    """Return a resolved URL of files whose columns have given types.
+
+    Args:
+        url: the URL.
+        schema: the columns, in the order of the files; see `schema_to_text`.
+    """
+    return f"{url}{'&' if '?' in _NEXT.split(url)[-1] else '?'}{SCHEMA}={quote(schema, safe='')}"
 
 
 def check_target(location: TextLocation, flag: str) -> None:

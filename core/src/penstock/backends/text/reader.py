@@ -62,7 +62,7 @@ class TextReader(ParquetReader):
         self, filesystem: fs.FileSystem, parts: Sequence[FilePart], stopped: Callable[[], bool]
     ) -> TextScan:
         options, snapshot = self._text.options, self._spec.snapshot
-        if snapshot is not None:
+        if snapshot is not None and not options.schema:
             schema = schema_of(snapshot)
         else:
             schema = find(filesystem, self._listing(), options, "source").schema

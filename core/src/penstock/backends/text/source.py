@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.backends.api.facts import SourceFile, TableStatistics
+from penstock.backends.api.optional.texts import GIVEN
 from penstock.backends.api.worker import CSV
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint
 from penstock.backends.parquet.files.scan import whole_file
 from penstock.backends.parquet.source import SAMPLE, ParquetSource
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.text.files.scan import TextScan
-from penstock.backends.text.files.snapshot import contents_of, listed, token_of
+from penstock.backends.text.files.snapshot import contents_of, listed, schema_of, token_of
 from penstock.backends.text.location import identity, parse
 from penstock.model.extents import Files, Key, Whole
 from penstock.model.snapshots import Snapshot, SourceState
@@ -45,15 +46,16 @@ class TextSource(ParquetSource):
         columns = super().in_arrow(relation, columns)
         if not isinstance(relation, Located):
             return columns
-        return tuple(
-            replace(column, traits={**column.traits, CSV: self._parsed}) for column in columns
-        )
+        traits = {CSV: self._parsed, GIVEN: self._text.options.schema}
+        return tuple(replace(column, traits={**column.traits, **traits}) for column in columns)
 
     # Moments
 
     def adopt(self, snapshot: Snapshot) -> None:
         files = listed(self._text, snapshot.token)
-        if token_of(tuple(self._listed), self._schema) != snapshot.token:
+        given = self._text.options.schema
+        ours = token_of(tuple(self._listed), schema_of(snapshot.token) if given else self._schema)
+        if ours != snapshot.token:
             self.close()
             self._load(files)
 

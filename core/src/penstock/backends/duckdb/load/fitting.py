@@ -22,6 +22,11 @@ _WRITTEN = ("interval", "time with time zone", "bit", "geometry", "bignum")
 # Types whose values are ambiguous as text: 5 may be a number or a text, and NULL either.
 _UNTOLD = ("union", "variant")
 TEXT = "VARCHAR"
+# The types that a table gives to texts, in addition to decimals.
+_GIVING = (
+    pa.bool_(), pa.int16(), pa.int32(), pa.int64(), pa.float64(), pa.date32(), pa.time64("us"),
+    pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.uuid(),
+)  # fmt: skip
 _UNITS = {"s": "TIMESTAMP_S", "ms": "TIMESTAMP_MS", "us": "TIMESTAMP", "ns": "TIMESTAMP_NS"}
 
 
@@ -87,6 +92,13 @@ def column_type(kind: pa.DataType, name: str) -> tuple[str, str]:
 def fit_columns(source: Sequence[Column], target: Sequence[Column]) -> list[Fit]:
     """Return how columns fit, pairwise; see `TargetCatalog.fit`."""
     return [_fit(mine, theirs) for mine, theirs in zip(source, target, strict=True)]
+
+
+def text_type(column: Column) -> pa.DataType | None:
+    """Return the type whose texts a column takes as the same values; see `GivesTypes`."""
+    kind = arrow_type(column)
+    gives = column.type == TEXT if is_text(kind) else pt.is_decimal128(kind) or kind in _GIVING
+    return kind if gives and not column.generated else None
 
 
 def _fit(source: Column, target: Column) -> Fit:

@@ -16,6 +16,7 @@ from penstock.backends.postgresql.arrow.families import (
     is_accepted,
     unwrap,
 )
+from penstock.backends.postgresql.arrow.types import arrow_type_of
 from penstock.backends.postgresql.catalog.columns import data_type, unloadable_reason
 from penstock.backends.postgresql.catalog.datatypes import DataType
 from penstock.backends.postgresql.load.losses import numeric_modifier, precision
@@ -36,6 +37,13 @@ _SAME_TEXTS = {
     "uuid": ("uuid",),
     "bytes": ("bytea",),
 }
+# The types that a table gives to texts; values of others may be written as those of more types.
+_GIVING = frozenset(
+    {
+        "bool", "int2", "int4", "int8", "numeric", "float8", "date", "time", "timestamp",
+        "timestamptz", "uuid", "text", "varchar", "bpchar",
+    }
+)  # fmt: skip
 _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 
 
@@ -65,6 +73,18 @@ def _fit(mine: Column, theirs: Column) -> Fit:
         lossy=bool(changes),
         canonical=canonical_kind(type_, target) if comparable else "",
     )
+
+
+def text_type(column: Column) -> pa.DataType | None:
+    """Return the type whose texts a column takes as the same values; see `GivesTypes`."""
+    type_ = data_type(column)
+    if column.generated or type_.schema != "pg_catalog" or type_.name not in _GIVING:
+        return None
+    if type_.typmod >= 0 and type_.name in ("time", "timestamp", "timestamptz"):
+        return None
+    mine = arrow_type_of(column)
+    # A numeric that travels as text has digits without a limit.
+    return None if type_.name == "numeric" and not pa.types.is_decimal128(mine) else mine
 
 
 def is_same_text(type_: pa.DataType, target: DataType) -> bool:

@@ -14,6 +14,7 @@ from pyarrow import fs
 from penstock.backends.parquet.errors import translated
 from penstock.backends.parquet.files.footers import key_fields
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint
+from penstock.backends.shared.values.arrow import schema_from_text
 from penstock.backends.text.files import csv_rows, json_rows
 from penstock.backends.text.files.inference import ColumnType
 from penstock.backends.text.files.json_rows import STRING
@@ -81,10 +82,12 @@ def find(
 def _find(
     filesystem: fs.FileSystem, files: Sequence[ListedFile], options: TextOptions, side: str
 ) -> TextContents:
+    if options.schema:
+        return TextContents(schema_from_text(options.schema), None)
     columns: dict[str, ColumnType] = {}
     rows: dict[str, int] = {}
     counted = options.format != CSV or options.types != TEXT
-    dialect = _dialect(options, counted=counted)
+    dialect = dialect_of(options, counted=counted)
     for file in files:
         with translated(side, file.path, options.noun):
             if options.format == CSV:
@@ -117,11 +120,26 @@ def _find(
     keys = [part.with_metadata(FOLDER) for part in key_fields(files) if part.name not in columns]
     if keys:
         dialect.note(f"{keys[0].name!r} is the name of a folder")
-    remark = {_PARSED: dialect.reason} if dialect.reason else None
-    return TextContents(pa.schema([*fields, *keys], remark), rows if counted else None)
+    return TextContents(schema([*fields, *keys], dialect.reason), rows if counted else None)
 
 
-def _dialect(options: TextOptions, *, counted: bool) -> Dialect:
+def schema(fields: Sequence[pa.Field], parsed: str) -> pa.Schema:
+    """Return the schema of files.
+
+    Args:
+        fields: their columns, and those of folders.
+        parsed: why rows cannot pass through as they are; empty if they can.
+    """
+    return pa.schema(fields, {_PARSED: parsed} if parsed else None)
+
+
+def dialect_of(options: TextOptions, *, counted: bool) -> Dialect:
+    """Return what is unusual in files, before they are read.
+
+    Args:
+        options: the format of the files.
+        counted: whether they are read.
+    """
     dialect = Dialect()
     if options.format != CSV:
         dialect.note("they are JSON lines")

@@ -295,6 +295,11 @@ class ColumnType:
         self._candidates = [each for each in self._candidates if self._kinds <= each.kinds]
 
     @property
+    def is_certainly_text(self) -> bool:
+        """Whether it is a text, whatever values follow."""
+        return self._has_values and not self._candidates
+
+    @property
     def is_nested(self) -> bool:
         return NESTED in self._kinds
 

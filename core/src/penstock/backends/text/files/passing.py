@@ -14,8 +14,40 @@ _QUOTED = rb'"(?:[^"]++|"")*+"'
 # Begins with the character before the first value.
 _PROPER = re.compile(rb'[^"]++(?:(?<=[,\n])%b(?=[,\n])[^"]++)*+' % _QUOTED)
 _WHOLE = re.compile(rb".%b." % _QUOTED, re.DOTALL)
+_IMPROPER = re.compile(rb'"(?<![,\n"]")|"(?![,\n"])')
 # Of a value that begins in one piece and ends in a later one.
 MOST_QUOTED_BYTES = 64 << 20
+
+
+def end_of_rows(content: bytes) -> int:
+    """Return where the last whole row ends, by its quotes; 0 if there is none.
+
+    Args:
+        content: begins with a row.
+    """
+    open_quotes = content.count(b'"') % 2
+    before, end = len(content), content.rfind(b"\n")
+    while end >= 0:
+        open_quotes = (open_quotes + content.count(b'"', end, before)) % 2
+        if not open_quotes:
+            return end + 1
+        before, end = end, content.rfind(b"\n", 0, end)
+    return 0
+
+
+def is_proper(rows: bytes) -> bool:
+    """Whether whole rows can pass through as they are."""
+    parts = rows.split(b'"')
+    if len(parts) % 2 == 0:
+        return False
+    # Quotes that are doubled within a value follow each other.
+    outside = b"\n" + b'"'.join(parts[::2])
+    return not (
+        b"\r" in outside
+        or b"\n\n" in outside
+        or (b"\\" in outside and _END_OF_DATA.search(outside))
+        or _IMPROPER.search(outside)
+    )
 
 
 class Outside:

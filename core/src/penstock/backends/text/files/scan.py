@@ -13,13 +13,14 @@ from penstock.backends.parquet.files.listing import ListedFile
 from penstock.backends.parquet.files.scan import BATCH_BYTES, BATCH_ROWS, FileScan
 from penstock.backends.parquet.files.types import key_value
 from penstock.backends.text.files import csv_rows, json_rows
+from penstock.backends.text.files.checked_rows import CheckedRows
 from penstock.backends.text.files.contents import opened
 from penstock.backends.text.files.csv_quotes import MOST_HEADER_BYTES, first_row
 from penstock.backends.text.files.passing import Outside
 from penstock.backends.text.files.streams import TextStream
 from penstock.backends.text.files.values import FOLDER, JSON, typed_batch
 from penstock.backends.text.location import CSV, TextOptions
-from penstock.errors import Interrupted
+from penstock.errors import Interrupted, PermanentError, SnapshotLost
 from penstock.model.extents import FilePart
 
 
@@ -69,7 +70,10 @@ class TextScan(FileScan):
             if self._stopped():
                 raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
             typed = typed_batch(
-                texts if remaining is None else texts.slice(0, remaining), schema, first
+                texts if remaining is None else texts.slice(0, remaining),
+                schema,
+                first,
+                given=bool(self._options.schema),
             )
             first += texts.num_rows
             for batch in _sliced(typed):
@@ -92,8 +96,13 @@ class TextScan(FileScan):
             TransientError, PermanentError: a file cannot be read; names it.
         """
         for part in parts:
-            with translated(self._side, part.path, self.noun):
-                yield from self._pieces(part)
+            try:
+                with translated(self._side, part.path, self.noun):
+                    yield from self._pieces(part)
+            except PermanentError as error:
+                if not isinstance(error, SnapshotLost):
+                    self.check(part)  # as in `batches`
+                raise
 
     def _pieces(self, part: FilePart) -> Iterator[tuple[bytes, int]]:
         def begin() -> TextStream:
@@ -101,6 +110,13 @@ class TextScan(FileScan):
 
         self.check(part)
         options, outside = self._options, Outside()
+        if options.schema:
+            for piece, count in CheckedRows(begin, options, self.schema).pieces():
+                if self._stopped():
+                    raise Interrupted(f"{self._side}: {part.path}: reading was canceled")
+                yield piece, count
+            self.check(part)
+            return
         skipped = len(first_row(begin, options.delimiter, MOST_HEADER_BYTES)) * options.header
         with begin() as stream:
             while piece := stream.read():

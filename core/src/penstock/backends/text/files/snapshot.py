@@ -5,6 +5,7 @@ The types are found by reading all rows, which workers need not repeat.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pyarrow as pa
 from penstock.backends.parquet.files.listing import ListedFile, fingerprint, list_files
 from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import schema_from_text, schema_to_text
-from penstock.backends.text.files.contents import TextContents, find
-from penstock.backends.text.location import TextLocation, is_text_file, parse
+from penstock.backends.text.files.contents import TextContents, find, schema
+from penstock.backends.text.files.given_types import given_types
+from penstock.backends.text.location import CSV, TEXT, TextLocation, given, is_text_file, parse
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
 
@@ -66,14 +68,34 @@ def contents_of(location: TextLocation, files: tuple[ListedFile, ...]) -> TextCo
     return find(file_system(location.files, "source"), files, location.options, "source")
 
 
+def with_types(
+    url: str, types: Sequence[tuple[str, pa.DataType | None]], *, by_position: bool
+) -> str:
+    """Return a URL with given types; see `TakesTypes.with_types`."""
+    location = parse(url, "--source")
+    options = location.options
+    if options.format != CSV or options.types == TEXT:
+        return url
+    files = listed(location)
+    if any(file.keys for file in files):
+        return url
+    filesystem = file_system(location.files, "source")
+    found = given_types(filesystem, files, options, types, by_position=by_position)
+    if found is None:
+        return url
+    kinds, parsed = found
+    fields = [pa.field(name, kind) for name, kind in kinds.items()]
+    return given(url, schema_to_text(schema(fields, parsed)))
+
+
 class TextSnapshot:
     """A snapshot that is a list of files, with the types of their columns."""
 
     def __init__(self, url: str) -> None:
         location = parse(url, "--source")
         files = listed(location)
-        schema = contents_of(location, files).schema
-        self.snapshot = Snapshot(token_of(files, schema), datetime.now(UTC).isoformat())
+        contents = contents_of(location, files)
+        self.snapshot = Snapshot(token_of(files, contents.schema), datetime.now(UTC).isoformat())
 
     def is_alive(self) -> bool:
         """Return True: there is nothing that could end."""

@@ -15,14 +15,31 @@ JSON = {b"penstock": b"json"}
 """The metadata of a column whose texts are JSON."""
 FOLDER = {b"penstock": b"folder"}
 """The metadata of a column from folder names."""
+EXACT = 1 << 53
+"""Below it, doubles distinguish all whole numbers."""
+_ADVICE = (
+    " (this is the table's type; to let the database read the texts instead, add ?types=text to "
+    "the file's name)"
+)
+_LONG = r"^-?[0-9]{16,}$"
 
 
 def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert texts to a type.
+    """Convert texts to a type; around values that are not texts, blanks mean nothing.
 
     Raises:
         pyarrow.ArrowException, ValueError: a text is not a value of the type.
     """
+    try:
+        return _typed(texts, kind)
+    except (pa.ArrowException, ValueError):
+        trimmed = pc.ascii_trim_whitespace(texts)
+        if trimmed.equals(texts):
+            raise
+        return _typed(trimmed, kind)
+
+
+def _typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if is_text(kind):
         return texts.cast(kind)
     if is_bytes(kind):
@@ -34,6 +51,9 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         beyond = pc.and_(pc.is_inf(numbers), pc.match_substring_regex(texts, "[0-9]"))
         if pc.any(beyond).as_py():
             raise pa.ArrowInvalid(f"outside the range of {kind}")
+        for text in texts.filter(pc.match_substring_regex(texts, _LONG)).to_pylist():
+            if int(float(text)) != int(text):
+                raise pa.ArrowInvalid(f"not exact as {kind}")
         return numbers
     if is_.is_time(kind):  # Arrow cannot cast text to this type
         moments = pc.binary_join_element_wise("1970-01-01", texts, " ")
@@ -51,13 +71,16 @@ def typed(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     return exactly(texts, kind)
 
 
-def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.RecordBatch:
+def typed_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, first: int, *, given: bool = False
+) -> pa.RecordBatch:
     """Convert the columns of a batch.
 
     Args:
         batch: texts, in the schema's order.
         schema: the columns and their types.
         first: the number of the batch's first row in its file, for the message.
+        given: whether the types are the table's.
 
     Raises:
         Broken: a text is not a value of its column's type; names the row.
@@ -71,7 +94,7 @@ def typed_batch(batch: pa.RecordBatch, schema: pa.Schema, first: int) -> pa.Reco
             row = first_failing(texts, lambda some, kind=kind: typed(some, kind))  # type: ignore[misc]
             raise Broken(
                 f"row {first + row:,}, column {part.name!r}: expected a value of {kind}, found "
-                f"{shown(texts, row)}"
+                f"{shown(texts, row)}" + _ADVICE * given
             ) from error
     if not arrays:  # Rows without columns are only counted.
         return batch
