@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         from_line,
     )
     from penstock.figures.run_report import RunReport
-    from penstock.model.codec import to_json
+    from penstock.model.codec import from_json, to_json
     from penstock.model.extents import (
         Bound,
         Crossing,
@@ -87,6 +87,13 @@ if TYPE_CHECKING:
         holds_secret,
         place_of,
         with_parameters,
+    )
+    from penstock.run.found_tables import (
+        FoundColumn,
+        FoundTable,
+        FoundTables,
+        describe_tables,
+        find_tables,
     )
     from penstock.run.giving_up import forget_lost, give_up
     from penstock.run.listing import RunEntry, batch_runs, runs
@@ -142,6 +149,9 @@ __all__ = [
     "Event",
     "Extent",
     "Finished",
+    "FoundColumn",
+    "FoundTable",
+    "FoundTables",
     "HashBucket",
     "Interrupted",
     "Key",
@@ -199,10 +209,13 @@ __all__ = [
     "copy_all",
     "copy_tables",
     "create",
+    "describe_tables",
     "execution_markdown",
     "failure_text",
     "find_loss",
+    "find_tables",
     "forget_lost",
+    "from_json",
     "from_line",
     "give_up",
     "hold",
@@ -260,7 +273,7 @@ _HOMES = {
         "Verified",
         "from_line",
     ),
-    "model.codec": ("to_json",),
+    "model.codec": ("from_json", "to_json"),
     "model.extents": (
         "Bound",
         "Crossing",
@@ -305,6 +318,13 @@ _HOMES = {
     "run.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "run.batch": ("copy_all", "copy_tables", "resume_all"),
     "run.claimed_tables": ("watch_claims",),
+    "run.found_tables": (
+        "FoundColumn",
+        "FoundTable",
+        "FoundTables",
+        "describe_tables",
+        "find_tables",
+    ),
     "run.giving_up": ("forget_lost", "give_up"),
     "run.listing": ("RunEntry", "batch_runs", "runs"),
     "run.table_requests": ("TableRequest",),
