@@ -10,12 +10,12 @@ import dagster as dg
 
 from dagster_penstock.connections import (
     asset_path,
-    known_place,
+    location_metadata,
     source_name,
     source_path,
     target_name,
 )
-from penstock import CopySpec, UsageError, place_of
+from penstock import CopySpec, Place, TableRef, UsageError, place_of
 
 # Marks the assets that are created here.
 READ_BY_PENSTOCK = "penstock/source"
@@ -56,7 +56,7 @@ class PenstockTranslator:
             description=f"{source_name(spec)}, copied to {target_name(spec)} in mode "
             f"{spec.mode}{by}.",
             kinds={"penstock", *kinds_of(spec.target)},
-            metadata=_table_name(spec.target, name),
+            metadata=_location(spec.target, spec.target_ref if name else None),
         )
 
     def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
@@ -72,7 +72,7 @@ class PenstockTranslator:
             kinds=kinds_of(spec.source),
             metadata={
                 READ_BY_PENSTOCK: True,
-                **_table_name(spec.source, source_name(spec) if spec.table else ""),
+                **_location(spec.source, spec.table_ref if spec.table else None),
             },
         )
 
@@ -80,15 +80,26 @@ class PenstockTranslator:
 def kinds_of(connection: str) -> set[str]:
     """Return the kinds of a connection's system; empty if its environment variable is not set here.
 
-    Only the kinds depend on the environment, never a key.
+    Only kinds and metadata depend on the environment, never a key.
     """
+    place = _place(connection)
+    return set() if place is None else {*place.kinds}
+
+
+def observed(source: dg.AssetSpec | None) -> dg.AssetKey | None:
+    """Return the key of a source's asset that copies observe; None if others report it."""
+    return source.key if source is not None and READ_BY_PENSTOCK in source.metadata else None
+
+
+def _place(connection: str) -> Place | None:
+    """Return where a connection leads; None if its environment variable is not set here."""
     name = connection.removeprefix("env:")
     if name != connection and name not in os.environ:
-        return set()
+        return None
     try:
-        return {*place_of(connection).kinds}
+        return place_of(connection)
     except UsageError:
-        return set()  # the step will report the mistake
+        return None  # the step will report the mistake
 
 
 def without_waiting_for(
@@ -96,17 +107,19 @@ def without_waiting_for(
 ) -> dg.AutomationCondition[Any] | None:
     """Return an automation condition that ignores the copy's source.
 
-    Nothing reports that asset, so `AutomationCondition.eager` and `on_cron` would always treat it
-    as missing.
+    Only the copy reports that asset: `AutomationCondition.eager` and `on_cron` would wait for it,
+    and then start another copy.
     """
     ignore = getattr(condition, "ignore", None)
-    if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:
+    if source is None or ignore is None or observed(source) is None:
         return condition
     changed: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
     return changed
 
 
-def _table_name(connection: str, table: str) -> dict[str, str]:
-    """Return the metadata that names a table; empty without one, or the rows are in files."""
-    place = known_place(connection)
-    return {} if not table or (place and place.located) else {"dagster/table_name": table}
+def _location(connection: str, table: TableRef | None) -> dict[str, str]:
+    """Return the metadata that say where the rows are, as far as it is known here."""
+    place = _place(connection)
+    if place is not None:
+        return location_metadata(place, table)
+    return {} if table is None else {"dagster/table_name": str(table)}
