@@ -21,6 +21,7 @@ from penstock import (
 )
 
 _DATA_VERSION = "dagster/data_version"
+_UNOBSERVED = "INITIAL"
 _MAX_VERSION = 100
 
 
@@ -61,15 +62,16 @@ class Upstream:
             tags={_DATA_VERSION: version},
         )
 
-    def provenance(self, status: RunStatus) -> dict[str, str]:
-        """Return the tag that says which version of the source was copied; empty if unknown.
+    @property
+    def provenance(self) -> dict[str, str]:
+        """The tag by which Dagster takes the copy for up to date; empty if others report the asset.
 
-        Dagster would note the version that was known before the step, and then call the copy stale.
+        A step records the version last observed before it, but whether a copy is stale is decided
+        by the version of assets that nothing materializes or observes on its own: always this one.
         """
-        version = source_version(status)
-        if self.asset is None or not version:
+        if self.asset is None:
             return {}
-        return {f"dagster/input_data_version/{self.asset.to_user_string()}": version}
+        return {f"dagster/input_data_version/{self.asset.to_user_string()}": _UNOBSERVED}
 
 
 def source_version(status: RunStatus) -> str:

@@ -67,7 +67,7 @@ class WholeCopy(Copy):
                 **PenstockMetadataSet(report=dg.MetadataValue.md(self._report())),
             },
             data_version=dg.DataVersion(run_id),
-            tags=self._upstream.provenance(status),
+            tags=self._upstream.provenance,
         )
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
@@ -86,6 +86,7 @@ class WholeCopy(Copy):
             asset_key=self.asset,
             metadata=covered_metadata(self._spec, run_id, self._request, night, by),
             data_version=dg.DataVersion(by.run_id),
+            tags=self._upstream.provenance,
         )
 
     def on_failed(self) -> Iterator[CopyEvent]:
