@@ -274,6 +274,13 @@ class BatchSpec:
         self._check_targets(specs)
         return specs
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether only the source knows all of its tables."""
+        return bool(self.tables) or any(
+            not section.is_name and not section.skip for section in self.sections
+        )
+
     def specs_of_known(self, tables: Sequence[TableRef], schemas: Sequence[str]) -> list[CopySpec]:
         """Return a spec for every table, from a list of the source's tables that was read earlier.
 
