@@ -124,8 +124,9 @@ def test_the_component_copies_all_tables_with_one_snapshot(
         source.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)".encode())
         source.execute(f"INSERT INTO {name} SELECT generate_series(1, 100)".encode())
     target.execute("CREATE TABLE log_a (id int)")
+    # Dagster refreshes the state while it loads definitions for development.
+    monkeypatch.setenv("DAGSTER_IS_DEV_CLI", "1")
     attributes = {
-        "tables": ["public.log_a"],
         "translation": {"key": "shop/{{ target.name }}", "group_name": "shop"},
     }
     with loaded(attributes) as defs, dg.instance_for_test() as instance:
@@ -150,11 +151,35 @@ def test_the_component_copies_all_tables_with_one_snapshot(
     assert target.execute("SELECT to_regclass('public.secrets')").fetchone() == (None,)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "words"),
-    [({}, "an asset needs the name"), ({"file": "gone.toml"}, "gone.toml: expected a TOML file")],
-)
-def test_the_component_reports_invalid_attributes(attributes: dict[str, Any], words: str) -> None:
+def test_patterns_wait_for_a_refresh_and_names_do_not(caplog: pytest.LogCaptureFixture) -> None:
+    with loaded({}) as defs:
+        assert [key.to_user_string() for key in assets_of(defs)] == ["public/t"]
+    (record,) = [each for each in caplog.records if "dg utils refresh-defs-state" in each.message]
+    assert "penstock.toml: the tables that its patterns match are not known yet" in record.message
+    with loaded({"tables": ["sales.*"]}) as defs:
+        assert not assets_of(defs)
+
+
+def assets_of(defs: dg.Definitions) -> list[dg.AssetKey]:
+    return sorted(defs.resolve_asset_graph().materializable_asset_keys)
+
+
+def test_the_component_reports_a_missing_file() -> None:
+    with pytest.raises(Exception) as error, loaded({"file": "gone.toml"}):  # noqa: PT011 - Dagster's
+        pass
+    assert "gone.toml: expected a TOML file" in str(error.value.__cause__)
+
+
+def test_a_component_in_python_needs_an_absolute_path() -> None:
+    component = CopyFileComponent(file="penstock.toml")
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="expected an absolute path"):
+        _ = component.file_path
+
+
+def test_a_password_in_the_components_file_is_refused() -> None:
+    attributes = {"source": "postgresql://me:pa55word@h/shop"}
     with pytest.raises(Exception) as error, loaded(attributes):  # noqa: PT011 - Dagster's own
         pass
-    assert words in str(error.value.__cause__)
+    message = str(error.value.__cause__)
+    assert "source: expected a URL without a password" in message
+    assert "pa55word" not in message

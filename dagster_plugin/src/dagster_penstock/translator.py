@@ -10,12 +10,13 @@ import dagster as dg
 
 from dagster_penstock.connections import (
     asset_path,
+    known_place,
     location_metadata,
     source_name,
     source_path,
     target_name,
 )
-from penstock import CopySpec, Place, TableRef, UsageError, place_of
+from penstock import CopySpec, TableRef, UsageError, place_of
 
 # Marks the assets that are created here.
 READ_BY_PENSTOCK = "penstock/source"
@@ -80,26 +81,14 @@ class PenstockTranslator:
 def kinds_of(connection: str) -> set[str]:
     """Return the kinds of a connection's system; empty if its environment variable is not set here.
 
-    Only kinds and metadata depend on the environment, never a key.
+    Nothing else of a variable's URL is shown, and never is it part of a key.
     """
-    place = _place(connection)
-    return set() if place is None else {*place.kinds}
+    return {*_kinds(connection)}
 
 
 def observed(source: dg.AssetSpec | None) -> dg.AssetKey | None:
     """Return the key of a source's asset that copies observe; None if others report it."""
     return source.key if source is not None and READ_BY_PENSTOCK in source.metadata else None
-
-
-def _place(connection: str) -> Place | None:
-    """Return where a connection leads; None if its environment variable is not set here."""
-    name = connection.removeprefix("env:")
-    if name != connection and name not in os.environ:
-        return None
-    try:
-        return place_of(connection)
-    except UsageError:
-        return None  # the step will report the mistake
 
 
 def without_waiting_for(
@@ -117,9 +106,21 @@ def without_waiting_for(
     return changed
 
 
+def _kinds(connection: str) -> tuple[str, ...]:
+    name = connection.removeprefix("env:")
+    if name != connection and name not in os.environ:
+        return ()
+    try:
+        return place_of(connection).kinds
+    except UsageError:
+        return ()  # the step will report the mistake
+
+
 def _location(connection: str, table: TableRef | None) -> dict[str, str]:
-    """Return the metadata that say where the rows are, as far as it is known here."""
-    place = _place(connection)
+    """Return the metadata that say where the rows are, as far as the definition says it."""
+    place = known_place(connection)
     if place is not None:
         return location_metadata(place, table)
-    return {} if table is None else {"dagster/table_name": str(table)}
+    kinds = _kinds(connection)
+    named = {} if table is None else {"dagster/table_name": str(table)}
+    return {**named, **({"dagster/storage_kind": kinds[-1]} if kinds else {})}

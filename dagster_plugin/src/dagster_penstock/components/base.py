@@ -24,6 +24,7 @@ def _variables(table: CopiedTable) -> Mapping[str, Any]:
     return {"table": table, "source": source_ref(table.spec), "target": target_ref(table.spec)}
 
 
+_NUMBER = re.compile(r"\[(\d+)\]$")
 Connection = Annotated[str, pydantic.BeforeValidator(reference)]
 
 
@@ -59,6 +60,8 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
 
     _folder: Path | None = pydantic.PrivateAttr(default=None)
     _folder_name: str = pydantic.PrivateAttr(default="")
+    _number: int = pydantic.PrivateAttr(default=0)
+    """The number of the document in its file."""
 
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
         """Return a table's asset, to which `translation` is applied.
@@ -81,7 +84,9 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
         return component
 
     def _locate(self, context: dg.ComponentLoadContext) -> None:
-        """Note the folder of the component."""
+        """Note the folder of the component, and its number there."""
+        number = _NUMBER.search(place_of_component(context))
+        self._number = int(number[1]) if number else 0
         self._folder = context.path if context.path.is_dir() else context.path.parent
         names = self._folder.absolute().relative_to(context.defs_module_path.absolute()).parts
         self._folder_name = "/".join([context.defs_module_name, *names])

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import dagster as dg
@@ -15,7 +15,7 @@ from dagster_penstock.components.catalog_state import CatalogState
 from dagster_penstock.components.options import resolve_connection
 from dagster_penstock.components.partitions import Partitions, resolve_partitions
 from dagster_penstock.components.scaffolder import CopyFileScaffolder
-from dagster_penstock.connections import REFUSED, check_not_refused, known_place
+from dagster_penstock.connections import check_not_refused
 from dagster_penstock.tables_file import REFRESH, batch_of_definition, definition_errors
 from dagster_penstock.translator import CopiedTable
 from penstock import BatchSpec, FoundTables, find_tables
@@ -108,7 +108,7 @@ class CopyFileComponent(dg.StateBackedComponent, CopiesComponent):
             PenstockError: the file is wrong, a pattern matches nothing, or the source cannot be
                 reached; the state stays as it was.
         """
-        state = CatalogState.now(find_tables(self._batch({})))
+        state = CatalogState.now(find_tables(self._batch()))
         state.write(state_path)
         lines = [f"  {line}" for line in state.changes_since(self._before)]
         count = len(state.found.tables)
@@ -129,9 +129,8 @@ class CopyFileComponent(dg.StateBackedComponent, CopiesComponent):
         state = CatalogState.read(state_path)
         found = FoundTables() if state is None else state.found
         self._comments = {table.name: table.comment for table in found.tables if table.comment}
-        selection = {"tables": tuple(self.tables), "exclude": tuple(self.exclude)}
         with definition_errors():
-            batch = self._batch({name: each for name, each in selection.items() if each})
+            batch = self._batch()
             specs = batch.specs_of_known(found.refs, found.schemas)
         if state is None and batch.has_patterns:
             _LOGGER.warning(
@@ -150,23 +149,26 @@ class CopyFileComponent(dg.StateBackedComponent, CopiesComponent):
 
     @property
     def file_path(self) -> Path:
-        """The path of the file."""
+        """The path of the file.
+
+        Raises:
+            DagsterInvalidDefinitionError: it is relative, and the component is not in a `defs.yaml`.
+        """
+        if self._folder is None and not Path(self.file).is_absolute():
+            raise dg.DagsterInvalidDefinitionError(
+                "CopyFileComponent: file: expected an absolute path, because the component is "
+                f"created in Python; found {self.file!r}"
+            )
         return (self._folder or Path()) / self.file
 
     @property
     def _default_key(self) -> str:
-        """The key of the state: the same on every machine, and for all components of one file."""
-        parts = [f"{self._folder_name}/{self.file}" if self._folder_name else self.file]
-        if self.source is not None and self.source != REFUSED:
-            place = known_place(self.source)
-            parts.append(self.source if place is None else f"{place.namespace}/{place.database}")
-        return f"CopyFileComponent[{', '.join(parts)}]"
+        """The key of the state: the same on every machine, and another for every component."""
+        number = f" {self._number}" if self._number else ""
+        return f"CopyFileComponent[{self._folder_name}/{self.file}{number}]"
 
-    def _batch(self, selection: Mapping[str, Any]) -> BatchSpec:
-        """Return the tables of the file.
-
-        Args:
-            selection: the patterns that select some of them.
+    def _batch(self) -> BatchSpec:
+        """Return the tables of the file that are selected.
 
         Raises:
             UsageError: the file cannot be read or is wrong, or a URL holds a password.
@@ -174,7 +176,9 @@ class CopyFileComponent(dg.StateBackedComponent, CopiesComponent):
         ends = {"source": self.source, "target": self.target}
         for side, connection in ends.items():
             check_not_refused(side, connection)
-        return batch_of_definition(self.file_path, ends, selection)
+        selection = {"tables": tuple(self.tables), "exclude": tuple(self.exclude)}
+        selected = {name: patterns for name, patterns in selection.items() if patterns}
+        return batch_of_definition(self.file_path, ends, selected)
 
 
 def _stored_state(config: DefsStateConfig, project_root: Path) -> CatalogState | None:
