@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -125,6 +126,8 @@ def test_the_tables_are_copied(
         if assets.is_executable
     }
     assert set(by_name) == {"copies", "small_tables"}
+    for asset in by_name["small_tables"].specs:
+        assert asset.freshness_policy == dg.FreshnessPolicy.time_window(timedelta(days=1))
     tags = {
         "dagster/asset_partition_range_start": "1994-06-01",
         "dagster/asset_partition_range_end": "1994-06-05",

@@ -180,6 +180,8 @@ def test_range_buckets(
 
 def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
     defs = definitions(EXAMPLES / "nightly_increment.py")
+    policies = {asset.freshness_policy for asset in defs.resolve_all_asset_specs()}
+    assert {policy.deadline_cron for policy in policies if policy} == {"0 4 * * *"}
     with psycopg.connect(warehouse) as target:
         target.execute("DROP TABLE dw.lineitem, dw.orders")  # the TPC-H tables here have no keys
     assert run(defs, instance).success

@@ -152,7 +152,7 @@ class CopyFileComponent(dg.StateBackedComponent, CopiesComponent):
         """The path of the file.
 
         Raises:
-            DagsterInvalidDefinitionError: it is relative, and the component is not in a `defs.yaml`.
+            DagsterInvalidDefinitionError: it is relative, and no `defs.yaml` has the component.
         """
         if self._folder is None and not Path(self.file).is_absolute():
             raise dg.DagsterInvalidDefinitionError(
