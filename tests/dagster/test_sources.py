@@ -56,7 +56,7 @@ def test_a_copy_observes_its_source(
     assert observation.asset_key == SOURCE
     assert observation.tags[VERSION]
     url = urlsplit(source_url)
-    found = {name: value.value for name, value in observation.metadata.items()}
+    found: dict[str, Any] = {name: each.value for name, each in observation.metadata.items()}
     columns = found.pop("dagster/column_schema").columns
     assert [(each.name, each.description) for each in columns] == [
         ("id", None),
