@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import pydantic
 import pytest
 import yaml  # type: ignore[import-untyped]
 from dagster.components.testing import create_defs_folder_sandbox
 
 from dagster_penstock import CopyFileComponent, specs_of_file
+from dagster_penstock.components.scaffolder import CopyFileParams, CopyFileScaffolder
+from penstock import batch_of_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,3 +187,48 @@ def test_a_password_in_the_components_file_is_refused() -> None:
     message = str(error.value.__cause__)
     assert "source: expected a URL without a password" in message
     assert "pa55word" not in message
+
+
+def test_scaffolded_files_are_valid() -> None:
+    params = {"source": "env:SHOP", "target": "DW", "tables": "sales.*", "mode": "swap"}
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(CopyFileComponent, "shop", params)
+        text = (path / "defs.yaml").read_text()
+        batch = batch_of_file(str(path / "penstock.toml"))
+        assert (batch.source, batch.target) == ("env:SHOP", "env:DW")
+        assert [section.pattern for section in batch.sections] == ["sales.*"]
+        assert batch.defaults == {"mode": "swap"}
+        with sandbox.load_component_and_build_defs(path) as (component, defs):
+            assert isinstance(component, CopyFileComponent)
+            assert not assets_of(defs)
+        # What is commented out is valid, too.
+        head, _, rest = text.partition("# defs_state")
+        lines = [line.replace("# ", "", 1) for line in f"  # defs_state{rest}".splitlines()]
+        shown = [line for line in lines if not line.strip()[:1].isupper() and "further" not in line]
+        (path / "defs.yaml").write_text(head.rstrip(" ") + "\n".join(shown))
+        text = (path / "defs.yaml").read_text()
+        assert {"defs_state", "tables", "exclude", "partitions", "translation"} < set(
+            yaml.safe_load(text)["attributes"]
+        )
+
+
+def test_scaffolding_a_document_more_keeps_the_file_of_tables(tmp_path: Path) -> None:
+    scaffolder = CopyFileScaffolder()
+    request = dg.ScaffoldRequest(
+        type_name="dagster_penstock.CopyFileComponent",
+        target_path=tmp_path,
+        scaffold_format="yaml",
+        project_root=None,
+        params=CopyFileParams(),
+    )
+    scaffolder.scaffold(request)
+    (tmp_path / "penstock.toml").write_text("mine")
+    target = tmp_path / "defs.yaml"
+    scaffolder.scaffold(dataclasses.replace(request, target_path=target, append=True))
+    assert len([*yaml.safe_load_all(target.read_text())]) == 2
+    assert (tmp_path / "penstock.toml").read_text() == "mine"
+
+
+def test_scaffolding_refuses_a_url() -> None:
+    with pytest.raises(pydantic.ValidationError, match="expected env:NAME"):
+        CopyFileParams(source="postgresql://me:pa55word@h/shop")
