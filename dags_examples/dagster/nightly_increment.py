@@ -2,12 +2,27 @@
 
 No column marks changes, and no partition names the day: the target stores how far the source has
 been read. Each materialization copies the changes since the latest one, and shows how many rows
-that were.
+that were. A night that is not done by four is reported by Dagster's freshness policy.
 """
+
+from datetime import timedelta
 
 import dagster as dg
 
-from dagster_penstock import CopySpec, PenstockResource, penstock_assets
+from dagster_penstock import (
+    CopiedTable,
+    CopySpec,
+    PenstockResource,
+    PenstockTranslator,
+    penstock_assets,
+)
+
+BY_FOUR = dg.FreshnessPolicy.cron(deadline_cron="0 4 * * *", lower_bound_delta=timedelta(hours=2))
+
+
+class Nightly(PenstockTranslator):
+    def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
+        return super().get_asset_spec(table).replace_attributes(freshness_policy=BY_FOUR)
 
 
 @penstock_assets(
@@ -23,6 +38,7 @@ from dagster_penstock import CopySpec, PenstockResource, penstock_assets
         )
         for name in ("orders", "lineitem")
     ],
+    translator=Nightly(),
     retry_policy=dg.RetryPolicy(max_retries=3, delay=30),
 )
 def increment(context: dg.AssetExecutionContext, penstock: PenstockResource):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -17,8 +17,8 @@ import pytest
 from penstock_testkit import tpch
 
 from ..conftest import Connection
+from .dg_project import DgProject
 
-PROJECT = Path(__file__).resolve().parents[2] / "dags_examples/dagster/component_project"
 TABLES = ("customer", "lineitem", "nation", "orders")
 COMPONENT = "dagster_penstock.CopyTablesComponent"
 
@@ -26,39 +26,19 @@ Dg = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    ignored = shutil.ignore_patterns("__pycache__")
-    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=ignored))
+def dg_project(tmp_path: Path) -> DgProject:
+    return DgProject(tmp_path)
 
 
 @pytest.fixture
-def run_dg(project: Path, tmp_path: Path) -> Dg:
+def project(dg_project: DgProject) -> Path:
+    return dg_project.path
+
+
+@pytest.fixture
+def run_dg(dg_project: DgProject) -> Dg:
     """Return a function that runs `dg` in the project, without its databases in the environment."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    bin_ = Path(sys.executable).parent
-    foreign = ("DAGSTER", "DG_", "PG", "PYTHON", "VIRTUAL_ENV")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
-        "DAGSTER_HOME": str(home),
-        "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
-        # Replaces an installation of the project.
-        "PYTHONPATH": str(project / "src"),
-        "NO_COLOR": "1",
-    }
-
-    def run(*argv: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [bin_ / "dg", *argv],
-            cwd=project,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
+    return partial(dg_project.run, "dg")
 
 
 def test_the_project_and_scaffolded_files_pass_the_checks(run_dg: Dg) -> None:
@@ -146,6 +126,8 @@ def test_the_tables_are_copied(
         if assets.is_executable
     }
     assert set(by_name) == {"copies", "small_tables"}
+    for asset in by_name["small_tables"].specs:
+        assert asset.freshness_policy == dg.FreshnessPolicy.time_window(timedelta(days=1))
     tags = {
         "dagster/asset_partition_range_start": "1994-06-01",
         "dagster/asset_partition_range_end": "1994-06-05",

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,12 @@ def test_range_buckets(
 
 def test_nightly_increment(shop: str, warehouse: str, instance: dg.DagsterInstance) -> None:
     defs = definitions(EXAMPLES / "nightly_increment.py")
+    by_four = dg.FreshnessPolicy.cron("0 4 * * *", lower_bound_delta=timedelta(hours=2))
+    assert {
+        asset.freshness_policy
+        for asset in defs.resolve_all_asset_specs()
+        if "penstock" in asset.kinds
+    } == {by_four}
     with psycopg.connect(warehouse) as target:
         target.execute("DROP TABLE dw.lineitem, dw.orders")  # the TPC-H tables here have no keys
     assert run(defs, instance).success

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 import dagster as dg
 import pytest
 
+from dagster_penstock import PenstockMetadataSet
+
 from .warehouse import copying, days
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ def recorded(warehouse: Warehouse) -> tuple[Any, ...]:
 @pytest.mark.parametrize("partitioned", [True, False])
 def test_every_metadata_entry(warehouse: Warehouse, target_url: str, *, partitioned: bool) -> None:
     """The target's columns have other names and types than the source's."""
+    warehouse.source.execute("COMMENT ON COLUMN public.t.day IS 'when it was sold'")
     warehouse.target.execute("DROP TABLE dw.t")
     warehouse.target.execute("CREATE TABLE dw.t (number bigint NOT NULL, at timestamp, place text)")
     options: dict[str, Any] = {"map": "position", "columns": ("id", "day", "region")}
@@ -34,10 +37,12 @@ def test_every_metadata_entry(warehouse: Warehouse, target_url: str, *, partitio
         assets = copying([warehouse.spec(**options)], partitions_def=days())
         run = warehouse.run(assets, key="2024-01-03")
         metadata = run.metadata("2024-01-03")
+        (reported,) = run.materializations()
     else:
         assets = copying([warehouse.spec(mode="truncate", partitions=1, **options)])
         run = warehouse.run(assets)
         metadata = run.metadata()
+        (reported,) = run.materializations()
         assert metadata.pop("penstock/report").startswith("**done**")
     core_run, rows, size, seconds = recorded(warehouse)
     assert rows == warehouse.count() == (100 if partitioned else 1000)
@@ -71,15 +76,19 @@ def test_every_metadata_entry(warehouse: Warehouse, target_url: str, *, partitio
         "penstock/source_table": "public.t",
         "penstock/target_table": "dw.t",
         "dagster/table_name": "dw.t",
+        "dagster/storage_kind": "postgresql",
         "dagster/uri": f"postgres://{url.hostname}:{url.port}/{url.path[1:]}/dw/t",
     }
-    columns = [(c.name, c.type, c.constraints.nullable) for c in schema.columns]
+    columns = [(c.name, c.type, c.description, c.constraints.nullable) for c in schema.columns]
     assert columns == [
-        ("number", "bigint", False),
-        ("at", "timestamp without time zone", True),
-        ("place", "text", True),
+        ("number", "bigint", None, False),
+        ("at", "timestamp without time zone", "when it was sold", True),
+        ("place", "text", None, True),
     ]
     assert isinstance(schema, dg.TableSchema)
+    typed = PenstockMetadataSet.extract(reported.metadata)
+    assert (typed.run_id, typed.bytes, typed.seconds) == (core_run, size, took)
+    assert typed.rows_read is None
 
 
 @pytest.mark.parametrize("partitioned", [True, False])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import pydantic
 import pytest
 import yaml  # type: ignore[import-untyped]
 from dagster.components.testing import create_defs_folder_sandbox
 
 from dagster_penstock import CopyFileComponent, specs_of_file
+from dagster_penstock.components.scaffolder import CopyFileParams, CopyFileScaffolder
+from penstock import batch_of_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,8 +128,9 @@ def test_the_component_copies_all_tables_with_one_snapshot(
         source.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)".encode())
         source.execute(f"INSERT INTO {name} SELECT generate_series(1, 100)".encode())
     target.execute("CREATE TABLE log_a (id int)")
+    # Dagster refreshes the state while it loads definitions for development.
+    monkeypatch.setenv("DAGSTER_IS_DEV_CLI", "1")
     attributes = {
-        "tables": ["public.log_a"],
         "translation": {"key": "shop/{{ target.name }}", "group_name": "shop"},
     }
     with loaded(attributes) as defs, dg.instance_for_test() as instance:
@@ -150,11 +155,80 @@ def test_the_component_copies_all_tables_with_one_snapshot(
     assert target.execute("SELECT to_regclass('public.secrets')").fetchone() == (None,)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "words"),
-    [({}, "an asset needs the name"), ({"file": "gone.toml"}, "gone.toml: expected a TOML file")],
-)
-def test_the_component_reports_invalid_attributes(attributes: dict[str, Any], words: str) -> None:
+def test_patterns_wait_for_a_refresh_and_names_do_not(caplog: pytest.LogCaptureFixture) -> None:
+    with loaded({}) as defs:
+        assert [key.to_user_string() for key in assets_of(defs)] == ["public/t"]
+    (record,) = [each for each in caplog.records if "dg utils refresh-defs-state" in each.message]
+    assert "penstock.toml: the tables that its patterns match are not known yet" in record.message
+    with loaded({"tables": ["sales.*"]}) as defs:
+        assert not assets_of(defs)
+
+
+def assets_of(defs: dg.Definitions) -> list[dg.AssetKey]:
+    return sorted(defs.resolve_asset_graph().materializable_asset_keys)
+
+
+def test_the_component_reports_a_missing_file() -> None:
+    with pytest.raises(Exception) as error, loaded({"file": "gone.toml"}):  # noqa: PT011 - Dagster's
+        pass
+    assert "gone.toml: expected a TOML file" in str(error.value.__cause__)
+
+
+def test_a_component_in_python_needs_an_absolute_path() -> None:
+    component = CopyFileComponent(file="penstock.toml")
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="expected an absolute path"):
+        _ = component.file_path
+
+
+def test_a_password_in_the_components_file_is_refused() -> None:
+    attributes = {"source": "postgresql://me:pa55word@h/shop"}
     with pytest.raises(Exception) as error, loaded(attributes):  # noqa: PT011 - Dagster's own
         pass
-    assert words in str(error.value.__cause__)
+    message = str(error.value.__cause__)
+    assert "source: expected a URL without a password" in message
+    assert "pa55word" not in message
+
+
+def test_scaffolded_files_are_valid() -> None:
+    params = {"source": "env:SHOP", "target": "DW", "tables": "sales.*", "mode": "swap"}
+    with create_defs_folder_sandbox() as sandbox:
+        path = sandbox.scaffold_component(CopyFileComponent, "shop", params)
+        text = (path / "defs.yaml").read_text()
+        batch = batch_of_file(str(path / "penstock.toml"))
+        assert (batch.source, batch.target) == ("env:SHOP", "env:DW")
+        assert [section.pattern for section in batch.sections] == ["sales.*"]
+        assert batch.defaults == {"mode": "swap"}
+        with sandbox.load_component_and_build_defs(path) as (component, defs):
+            assert isinstance(component, CopyFileComponent)
+            assert not assets_of(defs)
+        # What is commented out is valid, too.
+        head, _, rest = text.partition("# defs_state")
+        lines = [line.replace("# ", "", 1) for line in f"  # defs_state{rest}".splitlines()]
+        shown = [line for line in lines if not line.strip()[:1].isupper() and "further" not in line]
+        (path / "defs.yaml").write_text(head.rstrip(" ") + "\n".join(shown))
+        text = (path / "defs.yaml").read_text()
+        assert {"defs_state", "tables", "exclude", "partitions", "translation"} < set(
+            yaml.safe_load(text)["attributes"]
+        )
+
+
+def test_scaffolding_a_document_more_keeps_the_file_of_tables(tmp_path: Path) -> None:
+    scaffolder = CopyFileScaffolder()
+    request = dg.ScaffoldRequest(
+        type_name="dagster_penstock.CopyFileComponent",
+        target_path=tmp_path,
+        scaffold_format="yaml",
+        project_root=None,
+        params=CopyFileParams(),
+    )
+    scaffolder.scaffold(request)
+    (tmp_path / "penstock.toml").write_text("mine")
+    target = tmp_path / "defs.yaml"
+    scaffolder.scaffold(dataclasses.replace(request, target_path=target, append=True))
+    assert len([*yaml.safe_load_all(target.read_text())]) == 2
+    assert (tmp_path / "penstock.toml").read_text() == "mine"
+
+
+def test_scaffolding_refuses_a_url() -> None:
+    with pytest.raises(pydantic.ValidationError, match="expected env:NAME"):
+        CopyFileParams(source="postgresql://me:pa55word@h/shop")

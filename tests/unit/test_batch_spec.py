@@ -86,3 +86,22 @@ def test_the_pool_of_streams_belongs_to_the_batch() -> None:
     assert (spec.degree, spec.max_rate, spec.max_lag) == ("auto", 50_000_000, 60.0)
     with pytest.raises(UsageError, match="max_rate applies to the whole batch"):
         read(table=[{"table": "public.a", "max_rate": "1MB"}])
+
+
+def test_patterns_match_tables_that_are_known() -> None:
+    known = [TableRef("sales", name) for name in ("orders", "tmp_x", "items")]
+    known.append(TableRef("hr", "staff"))
+
+    def names(schemas: tuple[str, ...] = ("sales",), **options: Any) -> list[str]:
+        raw = {"source": "env:A", "target": "env:B", **options}
+        batch = BatchSpec.from_mapping(raw, "f.toml")
+        return [spec.source_name for spec in batch.specs_of_known(known, schemas)]
+
+    assert names(tables=["sales.*"], exclude=["tmp_*"]) == ["sales.orders", "sales.items"]
+    assert names(tables=["o*"]) == ["sales.orders"]
+    assert names(("hr",), tables=["s*"]) == ["hr.staff"]
+    sections = {"sales.*": {}, "sales.tmp_*": {"skip": True}, "public.gone": {}}
+    assert names(tables=sections) == ["public.gone", "sales.orders", "sales.items"]
+    # A table that is named keeps its name, which is that of its asset.
+    assert names(tables={"orders": {}, "*": {}}) == ["orders", "sales.tmp_x", "sales.items"]
+    assert names((), tables={"orders": {}, "hr.*": {}}) == ["orders", "hr.staff"]

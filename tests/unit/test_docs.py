@@ -180,7 +180,7 @@ OF_AIRFLOW = {
     "--to-date",
 }
 # Options of `dg launch`.
-OF_DAGSTER = {"--assets", "--partition-range"}
+OF_DAGSTER = {"--assets", "--partition", "--partition-range"}
 # Options of `pg_dump`, `chromium`, benchmarks/run.py, `pgcopydb` and `sling`.
 OF_OTHERS = {
     *("--section", "--headless", "--hide-scrollbars", "--screenshot", "--window-size"),

@@ -37,6 +37,13 @@ if TYPE_CHECKING:
         place_of,
         with_parameters,
     )
+    from penstock.engine.found_tables import (
+        FoundColumn,
+        FoundTable,
+        FoundTables,
+        describe_tables,
+        find_tables,
+    )
     from penstock.engine.giving_up import forget_lost, give_up
     from penstock.engine.listing import RunEntry, batch_runs, runs
     from penstock.engine.repair import Repair, plan_repair, repair_run
@@ -99,7 +106,7 @@ if TYPE_CHECKING:
     from penstock.interactive.reading import read
     from penstock.interactive.result import Result
     from penstock.interactive.run_copy import run
-    from penstock.model.codec import to_json
+    from penstock.model.codec import from_json, to_json
     from penstock.model.extents import (
         Bound,
         Crossing,
@@ -161,6 +168,9 @@ __all__ = [
     "Extent",
     "Failed",
     "Finished",
+    "FoundColumn",
+    "FoundTable",
+    "FoundTables",
     "HashBucket",
     "Interrupted",
     "Key",
@@ -230,10 +240,13 @@ __all__ = [
     "copy_all",
     "copy_tables",
     "create",
+    "describe_tables",
     "execution_markdown",
     "failure_text",
     "find_loss",
+    "find_tables",
     "forget_lost",
+    "from_json",
     "from_line",
     "give_up",
     "hold",
@@ -308,7 +321,7 @@ _HOMES = {
     "interactive.reading": ("read",),
     "interactive.result": ("Result",),
     "interactive.run_copy": ("run",),
-    "model.codec": ("to_json",),
+    "model.codec": ("from_json", "to_json"),
     "model.extents": (
         "Bound",
         "Crossing",
@@ -353,6 +366,13 @@ _HOMES = {
     "engine.batch_plan": ("BatchPlan", "TablePlan", "plan_all"),
     "engine.batch": ("copy_all", "copy_tables", "resume_all"),
     "engine.claimed_tables": ("watch_claims",),
+    "engine.found_tables": (
+        "FoundColumn",
+        "FoundTable",
+        "FoundTables",
+        "describe_tables",
+        "find_tables",
+    ),
     "engine.giving_up": ("forget_lost", "give_up"),
     "engine.listing": ("RunEntry", "batch_runs", "runs"),
     "engine.table_requests": ("TableRequest",),

@@ -28,6 +28,7 @@ from dagster_shared.libraries import DagsterLibraryRegistry
 
 from dagster_penstock.asset_decorator import penstock_assets, source_assets
 from dagster_penstock.components import CopyFileComponent, CopyTablesComponent
+from dagster_penstock.metadata_set import PenstockMetadataSet
 from dagster_penstock.partitions import Ranges, ranges
 from dagster_penstock.resource import PenstockResource
 from dagster_penstock.tables_file import specs_of_file
@@ -39,6 +40,7 @@ __all__ = [
     "CopyFileComponent",
     "CopySpec",
     "CopyTablesComponent",
+    "PenstockMetadataSet",
     "PenstockResource",
     "PenstockTranslator",
     "Ranges",

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_penstock.metadata_set import PenstockMetadataSet
 from penstock import PartitionComparison, PartitionDifference, Verified
 
 # Dagster supports partitioned checks from 1.13 on; before, a check covers the whole asset.
@@ -94,9 +95,9 @@ def partition_results(
         yield dg.AssetCheckEvaluation(
             passed=difference is None,
             metadata={
-                "penstock/verify": verify,
+                **PenstockMetadataSet(verify=verify),
                 **_sides(sides.get(key)),
-                **(_difference(difference) if difference else {}),
+                **_difference(difference),
             },
             partition=key,
             **common,
@@ -107,32 +108,34 @@ def _outcome(verified: Verified | None) -> dict[str, Any]:
     """Return whether the check has passed, and its metadata."""
     metadata: dict[str, Any] = {}
     if verified is not None:
-        metadata["penstock/verify"] = verified.method
-        metadata["penstock/partitions"] = verified.partitions
-        metadata.update(_sides(verified.compared[-1] if verified.compared else None))
-        if not verified.ok:
-            metadata["penstock/differences"] = _differences(verified)
+        metadata |= PenstockMetadataSet(
+            verify=verified.method,
+            partitions=verified.partitions,
+            differences=None if verified.ok else _differences(verified),
+        )
+        metadata |= _sides(verified.compared[-1] if verified.compared else None)
     return {"passed": verified is None or verified.ok, "metadata": metadata}
 
 
-def _sides(comparison: PartitionComparison | None) -> dict[str, Any]:
+def _sides(comparison: PartitionComparison | None) -> PenstockMetadataSet:
     """Return the known figures of both sides; an upsert's target has other rows, too."""
     if comparison is None:
-        return {}
-    figures = {
-        "penstock/source_rows": comparison.source,
-        "penstock/target_rows": comparison.target,
-        "penstock/source_checksum": comparison.source_digest,
-        "penstock/target_checksum": comparison.target_digest,
-    }
-    return {name: value for name, value in figures.items() if value is not None}
+        return PenstockMetadataSet()
+    return PenstockMetadataSet(
+        source_rows=comparison.source,
+        target_rows=comparison.target,
+        source_checksum=comparison.source_digest,
+        target_checksum=comparison.target_digest,
+    )
 
 
-def _difference(difference: PartitionDifference) -> dict[str, Any]:
-    return {"penstock/difference": difference.note, "penstock/rows_committed": difference.committed}
+def _difference(difference: PartitionDifference | None) -> PenstockMetadataSet:
+    if difference is None:
+        return PenstockMetadataSet()
+    return PenstockMetadataSet(difference=difference.note, rows_committed=difference.committed)
 
 
-def _differences(verified: Verified) -> dg.MetadataValue:
+def _differences(verified: Verified) -> dg.MarkdownMetadataValue:
     lines = [
         f"- {item.partition_id or 'whole run'} ({item.label}): {item.note}"
         for item in verified.differences[:_MAX_DIFFERENCES]

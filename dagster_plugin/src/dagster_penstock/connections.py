@@ -129,6 +129,21 @@ def source_path(spec: CopySpec) -> list[str]:
     return [_INVALID_IN_KEYS.sub("_", part) for part in (*prefix, table.schema, table.name) if part]
 
 
+def location_metadata(place: Place, table: TableRef | None) -> dict[str, str]:
+    """Return the metadata that say where a table or its files are, without secrets.
+
+    Args:
+        place: where the connection leads.
+        table: the table; None for a query, whose rows are nowhere, and for files.
+    """
+    found = {"dagster/storage_kind": place.kinds[-1]} if place.kinds else {}
+    if place.located:
+        return {**found, "dagster/uri": place.uri(TableRef("", ""))}
+    if table is None:
+        return found
+    return {**found, "dagster/uri": place.uri(table), "dagster/table_name": str(table)}
+
+
 def target_ref(spec: CopySpec) -> TableRef:
     """Return the target table; for files, their folder within its parents."""
     return _folder_ref(asset_path(spec))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import dagster as dg
 
-from dagster_penstock.connections import source_name
+from dagster_penstock.connections import location_metadata, source_name
+from dagster_penstock.metadata_set import PenstockMetadataSet
 from penstock import (
     CommitRecord,
     Committed,
@@ -56,6 +57,7 @@ def partition_metadata(
     plan: PartitionPlan,
     partition_id: str,
     loaded: Loaded,
+    comments: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the metadata of one partition.
 
@@ -66,15 +68,17 @@ def partition_metadata(
         plan: the plan of the run.
         partition_id: the core's id of the partition.
         loaded: the committed partition.
+        comments: the comments of the source's columns.
     """
     return {
         "dagster/partition_row_count": loaded.rows,
         **_amounts(loaded.rows, loaded.bytes, loaded.seconds),
         **_changes(loaded.rows, loaded.inserted, loaded.updated),
-        "penstock/attempts": loaded.attempt,
-        "penstock/bounds": str(plan.partition(partition_id).extent),
+        **PenstockMetadataSet(
+            attempts=loaded.attempt, bounds=str(plan.partition(partition_id).extent)
+        ),
         **_common(spec, run_id, request),
-        "dagster/column_schema": _schema(plan),
+        "dagster/column_schema": _schema(spec, plan, comments),
     }
 
 
@@ -88,7 +92,9 @@ def empty_metadata(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
     """
     return {
         "dagster/partition_row_count": 0,
-        "penstock/bounds": "empty: the source had fewer distinct values than there are ranges",
+        **PenstockMetadataSet(
+            bounds="empty: the source had fewer distinct values than there are ranges"
+        ),
         **_common(spec, run_id, request),
     }
 
@@ -99,6 +105,7 @@ def table_metadata(
     request: str,
     plan: PartitionPlan,
     records: tuple[CommitRecord, ...],
+    comments: Mapping[str, str],
     night: NightStatus | None = None,
 ) -> dict[str, Any]:
     """Return the metadata of a whole table.
@@ -109,6 +116,7 @@ def table_metadata(
         request: the id of the Dagster run that retries continue.
         plan: the plan of the run.
         records: the commit records of the run.
+        comments: the comments of the source's columns.
         night: the status of the night; None if the run is not a night.
     """
     seconds = 0.0
@@ -128,10 +136,11 @@ def table_metadata(
             _sum(record.inserted for record in records),
             _sum(record.updated for record in records),
         ),
-        "penstock/attempts": sum(record.attempt for record in records),
-        "penstock/partitions": len(plan.partitions),
+        **PenstockMetadataSet(
+            attempts=sum(record.attempt for record in records), partitions=len(plan.partitions)
+        ),
         **_common(spec, run_id, request),
-        "dagster/column_schema": _schema(plan),
+        "dagster/column_schema": _schema(spec, plan, comments),
     }
 
 
@@ -148,29 +157,24 @@ def covered_metadata(
         by: the watermark of the other night.
     """
     return {
-        "penstock/covered_by": by.run_id,
-        "penstock/watermark": night.watermark,
-        "penstock/as_of": by.moment,
+        **PenstockMetadataSet(covered_by=by.run_id, watermark=night.watermark, as_of=by.moment),
         **_common(spec, run_id, request),
     }
 
 
-def _night(night: NightStatus, merged: Watermark) -> dict[str, Any]:
+def _night(night: NightStatus, merged: Watermark) -> PenstockMetadataSet:
     """Return a night's figures, which Dagster plots, and what it read."""
-    texts = {
-        "penstock/since": night.since,
-        "penstock/full_read_reason": night.full,
-        "penstock/selection": night.lower,
-        "penstock/not_proven": night.unproven,
-    }
-    return {
-        "penstock/rows_read": merged.read,
-        "penstock/rows_deleted": merged.deleted,
-        "penstock/watermark": night.watermark,
-        "penstock/epoch": merged.epoch,
-        "penstock/as_of": merged.moment,
-        **{name: text for name, text in texts.items() if text},
-    }
+    return PenstockMetadataSet(
+        rows_read=merged.read,
+        rows_deleted=merged.deleted,
+        watermark=night.watermark,
+        epoch=merged.epoch,
+        as_of=merged.moment,
+        since=night.since or None,
+        full_read_reason=night.full or None,
+        selection=night.lower or None,
+        not_proven=night.unproven or None,
+    )
 
 
 def _seconds(record: CommitRecord) -> float:
@@ -178,25 +182,23 @@ def _seconds(record: CommitRecord) -> float:
     return (end - start).total_seconds()
 
 
-def _amounts(rows: int, size: int, seconds: float) -> dict[str, Any]:
+def _amounts(rows: int, size: int, seconds: float) -> PenstockMetadataSet:
     divisor = max(seconds, 0.001)
-    return {
-        "penstock/bytes": size,
-        "penstock/seconds": round(seconds, 3),
-        "penstock/rows_per_second": round(rows / divisor, 1),
-        "penstock/bytes_per_second": round(size / divisor, 1),
-    }
+    return PenstockMetadataSet(
+        bytes=size,
+        seconds=round(seconds, 3),
+        rows_per_second=round(rows / divisor, 1),
+        bytes_per_second=round(size / divisor, 1),
+    )
 
 
-def _changes(rows: int, inserted: int | None, updated: int | None) -> dict[str, int]:
+def _changes(rows: int, inserted: int | None, updated: int | None) -> PenstockMetadataSet:
     """Return the rows that an upsert inserted, updated and left unchanged; empty in other modes."""
     if inserted is None or updated is None:
-        return {}
-    return {
-        "penstock/rows_inserted": inserted,
-        "penstock/rows_updated": updated,
-        "penstock/rows_unchanged": rows - inserted - updated,
-    }
+        return PenstockMetadataSet()
+    return PenstockMetadataSet(
+        rows_inserted=inserted, rows_updated=updated, rows_unchanged=rows - inserted - updated
+    )
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
@@ -207,24 +209,23 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _common(spec: CopySpec, run_id: str, request: str) -> dict[str, Any]:
     place = place_of(spec.target)
-    uri = place.uri(spec.target_ref)
-    common = {
-        RUN_ID: run_id,
-        REQUEST: request,
-        "penstock/source_table": source_name(spec),
-        "penstock/target_table": uri if place.located else str(spec.target_ref),
-        "dagster/uri": uri,
-    }
-    return common if place.located else {**common, "dagster/table_name": str(spec.target_ref)}
+    location = location_metadata(place, spec.target_ref)
+    table = location["dagster/uri"] if place.located else str(spec.target_ref)
+    names = PenstockMetadataSet(
+        run_id=run_id, request=request, source_table=source_name(spec), target_table=table
+    )
+    return {**names, **location}
 
 
-def _schema(plan: PartitionPlan) -> dg.TableSchema:
+def _schema(spec: CopySpec, plan: PartitionPlan, comments: Mapping[str, str]) -> dg.TableSchema:
+    """Return the columns of the target; an expression is not what the column's comment says."""
     columns = {column.name: column for column in plan.columns}
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
                 name=pair.target,
                 type=pair.cast or columns[pair.source].type,
+                description=None if pair.source in spec.expressions else comments.get(pair.source),
                 constraints=dg.TableColumnConstraints(nullable=columns[pair.source].nullable),
             )
             for pair in plan.pairs

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from dagster_penstock.events import in_dagster
+from dagster_penstock.metadata_set import PenstockMetadataSet
 from penstock import (
     Finished,
     PenstockError,
@@ -76,18 +77,17 @@ def step_failure(failures: Sequence[CopyFailure]) -> dg.Failure:
         for failure in failures
         for key in failure.failed_keys or [""]
     ]
-    metadata: dict[str, dg.MetadataValue] = {
-        "penstock/failed": dg.MetadataValue.json([name.strip() for name in names])
-    }
     rows = [row for failure in failures for row in _rows(failure)]
-    if rows:
-        heading = ["| asset | partition | attempts | error |", "| --- | --- | --- | --- |"]
-        metadata["penstock/errors"] = dg.MetadataValue.md("\n".join([*heading, *rows]))
+    heading = ["| asset | partition | attempts | error |", "| --- | --- | --- | --- |"]
+    metadata = PenstockMetadataSet(
+        failed=dg.MetadataValue.json([name.strip() for name in names]),
+        errors=dg.MetadataValue.md("\n".join([*heading, *rows])) if rows else None,
+    )
     return dg.Failure(
         description="\n\n".join(
             f"{failure.asset.to_user_string()}: {failure.text}" for failure in failures
         ),
-        metadata=metadata,
+        metadata={**metadata},
         allow_retries=all(failure.error.transient for failure in failures),
     )
 

@@ -19,6 +19,8 @@ from dagster_penstock.copies.partitioned_copy import PartitionedCopy
 from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.copies.whole_copy import WholeCopy
 from dagster_penstock.reports import step_failure
+from dagster_penstock.sources import upstreams
+from dagster_penstock.translator import observed
 
 _POLL_INTERVAL = 0.5  # seconds
 
@@ -75,12 +77,19 @@ def _copy_assets(
             "be compared: select the asset as well",
             allow_retries=False,
         )
-    copies: list[Copy] = [
-        WholeCopy(context, asset, definition.spec, degree, s3)
-        if assets_def.partitions_def is None
-        else PartitionedCopy(context, asset, definition.spec, degree, s3, assets_def.partitions_def)
+    selected = {
+        asset: definition
         for asset, definition in definitions_of(assets_def).items()
         if asset in context.selected_asset_keys
+    }
+    read = upstreams(context, [(each.spec, observed(each.source)) for each in selected.values()])
+    copies: list[Copy] = [
+        WholeCopy(context, asset, definition.spec, degree, s3, upstream)
+        if assets_def.partitions_def is None
+        else PartitionedCopy(
+            context, asset, definition.spec, degree, s3, upstream, assets_def.partitions_def
+        )
+        for (asset, definition), upstream in zip(selected.items(), read, strict=True)
     ]
     with _interrupted_with_parent():
         failures = yield from copy_tables(context, copies)

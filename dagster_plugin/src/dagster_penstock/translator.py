@@ -11,11 +11,12 @@ import dagster as dg
 from dagster_penstock.connections import (
     asset_path,
     known_place,
+    location_metadata,
     source_name,
     source_path,
     target_name,
 )
-from penstock import CopySpec, UsageError, place_of
+from penstock import CopySpec, TableRef, UsageError, place_of
 
 # Marks the assets that are created here.
 READ_BY_PENSTOCK = "penstock/source"
@@ -56,7 +57,7 @@ class PenstockTranslator:
             description=f"{source_name(spec)}, copied to {target_name(spec)} in mode "
             f"{spec.mode}{by}.",
             kinds={"penstock", *kinds_of(spec.target)},
-            metadata=_table_name(spec.target, name),
+            metadata=_location(spec.target, spec.target_ref if name else None),
         )
 
     def get_source_asset_spec(self, table: CopiedTable) -> dg.AssetSpec | None:
@@ -72,7 +73,7 @@ class PenstockTranslator:
             kinds=kinds_of(spec.source),
             metadata={
                 READ_BY_PENSTOCK: True,
-                **_table_name(spec.source, source_name(spec) if spec.table else ""),
+                **_location(spec.source, spec.table_ref if spec.table else None),
             },
         )
 
@@ -80,15 +81,14 @@ class PenstockTranslator:
 def kinds_of(connection: str) -> set[str]:
     """Return the kinds of a connection's system; empty if its environment variable is not set here.
 
-    Only the kinds depend on the environment, never a key.
+    Nothing else of a variable's URL is shown, and never is it part of a key.
     """
-    name = connection.removeprefix("env:")
-    if name != connection and name not in os.environ:
-        return set()
-    try:
-        return {*place_of(connection).kinds}
-    except UsageError:
-        return set()  # the step will report the mistake
+    return {*_kinds(connection)}
+
+
+def observed(source: dg.AssetSpec | None) -> dg.AssetKey | None:
+    """Return the key of a source's asset that copies observe; None if others report it."""
+    return source.key if source is not None and READ_BY_PENSTOCK in source.metadata else None
 
 
 def without_waiting_for(
@@ -96,17 +96,31 @@ def without_waiting_for(
 ) -> dg.AutomationCondition[Any] | None:
     """Return an automation condition that ignores the copy's source.
 
-    Nothing reports that asset, so `AutomationCondition.eager` and `on_cron` would always treat it
-    as missing.
+    Only the copy reports that asset: `AutomationCondition.eager` and `on_cron` would wait for it,
+    and then start another copy.
     """
     ignore = getattr(condition, "ignore", None)
-    if source is None or ignore is None or READ_BY_PENSTOCK not in source.metadata:
+    if source is None or ignore is None or observed(source) is None:
         return condition
     changed: dg.AutomationCondition[Any] = ignore(dg.AssetSelection.assets(source.key))
     return changed
 
 
-def _table_name(connection: str, table: str) -> dict[str, str]:
-    """Return the metadata that names a table; empty without one, or the rows are in files."""
+def _kinds(connection: str) -> tuple[str, ...]:
+    name = connection.removeprefix("env:")
+    if name != connection and name not in os.environ:
+        return ()
+    try:
+        return place_of(connection).kinds
+    except UsageError:
+        return ()  # the step will report the mistake
+
+
+def _location(connection: str, table: TableRef | None) -> dict[str, str]:
+    """Return the metadata that say where the rows are, as far as the definition says it."""
     place = known_place(connection)
-    return {} if not table or (place and place.located) else {"dagster/table_name": table}
+    if place is not None:
+        return location_metadata(place, table)
+    kinds = _kinds(connection)
+    named = {} if table is None else {"dagster/table_name": str(table)}
+    return {**named, **({"dagster/storage_kind": kinds[-1]} if kinds else {})}

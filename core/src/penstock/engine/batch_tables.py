@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.engine.connections import Connections
+from penstock.engine.matched_tables import MatchedTables
 from penstock.engine.table_requests import TableRequest
-from penstock.errors import PlanningError, UsageError, did_you_mean
+from penstock.errors import PlanningError, UsageError
 from penstock.model.tables import NotCopied, Relation, TableRef
-from penstock.planning.asking.search_path import lacks_schema, with_any_schema, with_searched
+from penstock.planning.asking.search_path import lacks_schema
 from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import meets
 from penstock.spec.modes import Table
-from penstock.spec.table_sections import SectionMatcher
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and the objects that it leaves out."""
@@ -46,9 +45,7 @@ class BatchTables:
         self._ends = ends
         self._source = source
         self._target = target
-        self._with_schema: dict[str, tuple[str, ...]] = {}
-        self._matched: Sequence[TableRef] = ()
-        """The tables that sections match."""
+        self._matched = MatchedTables(batch, source)
 
     def requests(self, batch_id: str) -> Found:
         """Return a request for every table, even one that does not exist.
@@ -57,8 +54,8 @@ class BatchTables:
             UsageError: a pattern matches nothing, or two tables would be loaded into one.
             PlanningError: no table has a column that is to be masked or left out.
         """
-        batch = self._batch
-        specs = batch.specs(self._match_patterns(), self._with_schemas, self._searched)
+        batch, matched = self._batch, self._matched
+        specs = batch.specs(matched.find(), self._with_schemas, matched.searched)
         if not specs:
             raise UsageError(
                 f"{batch.origin}: expected tables to copy, found none: skip, exclude or --tables "
@@ -69,7 +66,7 @@ class BatchTables:
         if batch.sections and (batch.tables or batch.exclude):
             # Part of a file's tables: masks are checked against all of them.
             unfiltered = replace(batch, tables=(), exclude=())
-            checked = unfiltered.specs(self._matched, self._with_schemas, self._searched)
+            checked = unfiltered.specs(matched.of_sections, self._with_schemas, matched.searched)
         with describing(self._source, [spec.relation for spec in checked]):
             requests = [self._request(batch_id, spec, tables) for spec in specs]
             self._check_columns(checked)
@@ -111,10 +108,12 @@ class BatchTables:
         if not any(spec.load_mode.table is Table.RECREATED for spec in specs):
             return ()
         copied = {spec.source_name for spec in specs}
-        include, exclude = self._patterns()
+        include, exclude = self._matched.patterns()
         if self._batch.sections and not include:
             patterns = (each.pattern for each in self._batch.sections if not each.is_query)
-            include = tuple(name for pattern in patterns for name in self._searched(pattern))
+            include = tuple(
+                name for pattern in patterns for name in self._matched.searched(pattern)
+            )
         objects = self._source.other_objects(include, exclude)
         # A function may have the name of a table.
         return tuple(
@@ -140,84 +139,6 @@ class BatchTables:
             return spec
         missing += [heir for heir in heirs if heir not in tables]
         return replace(spec, descendants="exclude")
-
-    def _match_patterns(self) -> Sequence[TableRef]:
-        """Return the tables that the patterns match.
-
-        Raises:
-            UsageError: a pattern matches nothing, or every match is excluded.
-        """
-        batch = self._batch
-        for pattern in batch.tables:
-            if not self._source.tables(self._searched(pattern), ()) and not any(
-                section.is_query and fnmatchcase(section.pattern, pattern)
-                for section in batch.sections
-            ):
-                raise self._no_match(f"--tables: {pattern!r}", pattern)
-        if batch.sections:
-            return self._match_sections()
-        tables = self._source.tables(*self._patterns()) if batch.tables else ()
-        if batch.tables and not tables and not batch.entries:
-            raise UsageError(
-                f"--exclude: {', '.join(batch.exclude)} leaves out every table that --tables "
-                f"{', '.join(batch.tables)} matches"
-            )
-        return tables
-
-    def _match_sections(self) -> Sequence[TableRef]:
-        """Return the tables that sections match, as far as `tables` and `exclude` allow.
-
-        Raises:
-            UsageError: a section matches nothing.
-        """
-        batch = self._batch
-        everything = self._source.tables(("*",), ())
-        all_names = {
-            text for table in everything for text in (f"{table.schema}.{table.name}", str(table))
-        }
-        # A view, or a part of a table, is found only by its name.
-        exact = [
-            name
-            for section in batch.sections
-            if section.is_table
-            for name in self._searched(section.pattern)
-            if name not in all_names
-        ]
-        sections = SectionMatcher(batch.sections, self._searched)
-        tables: list[TableRef] = []
-        hit: set[str] = set()
-        for table in (*everything, *(self._source.tables(exact, ()) if exact else ())):
-            if matching := sections.of(table):
-                tables.append(table)
-                hit.update(section.pattern for section in matching)
-        for section in batch.sections:
-            if not section.is_query and section.pattern not in hit:
-                raise self._no_match(section.place, section.pattern)
-        self._matched = tables
-        if not batch.tables and not batch.exclude:
-            return tables
-        include, exclude = self._patterns()
-        remaining = set(self._source.tables(include or ("*", *exact), exclude))
-        return [table for table in tables if table in remaining]
-
-    def _no_match(self, place: str, pattern: str) -> UsageError:
-        where = ""
-        if "." not in pattern:
-            path = ", ".join(self._source.schemas()) or "empty"
-            where = f", whose search path is {path}"
-        near = did_you_mean(pattern, map(str, self._source.tables(("*",), ())))
-        return UsageError(f"{place} matches no table of the source{where}{near}")
-
-    def _searched(self, pattern: str) -> tuple[str, ...]:
-        """Return the pattern, with a schema."""
-        if pattern not in self._with_schema:
-            self._with_schema[pattern] = with_searched((pattern,), self._source)
-        return self._with_schema[pattern]
-
-    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return what to copy and what to leave out, each with a schema."""
-        batch = self._batch
-        return with_searched(batch.tables, self._source), with_any_schema(batch.exclude)
 
     def _with_schemas(self, spec: CopySpec) -> CopySpec:
         """Return the spec with schemas; unchanged if the table is missing: planning reports it."""

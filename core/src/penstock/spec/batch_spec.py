@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Any
 
 from penstock.errors import UsageError
@@ -274,6 +275,56 @@ class BatchSpec:
         self._check_targets(specs)
         return specs
 
+    @property
+    def has_patterns(self) -> bool:
+        """Whether only the source knows all of its tables."""
+        return bool(self.tables) or any(
+            not section.is_name and not section.skip for section in self.sections
+        )
+
+    def specs_of_known(self, tables: Sequence[TableRef], schemas: Sequence[str]) -> list[CopySpec]:
+        """Return a spec for every table, from a list of the source's tables that was read earlier.
+
+        Tables that are named are not looked up. Whatever else is not in the list has no spec.
+
+        Args:
+            tables: tables of the source, with schemas.
+            schemas: the search path of the source, for patterns without a schema.
+
+        Raises:
+            UsageError: two tables would be loaded into the same one, or an option is invalid.
+        """
+
+        def searched(pattern: str) -> tuple[str, ...]:
+            if "." in pattern or not schemas:
+                return (pattern,)
+            return tuple(f"{escape(schema)}.{pattern}" for schema in schemas)
+
+        named = self._named_refs()
+        names = {name for table in named for name in searched(str(table))}
+        sections = SectionMatcher(self.sections, searched)
+        others = [
+            table
+            for table in tables
+            if _text(table) not in names and (sections.of(table) or not self.sections)
+        ]
+        include = [each for pattern in self.tables for each in searched(pattern)]
+        exclude = [each if "." in each else f"*.{each}" for each in self.exclude]
+        if not self.sections and not include:
+            others = []
+
+        def is_chosen(table: TableRef) -> bool:
+            forms = [TableRef(schema, table.name) for schema in schemas] or [table]
+            texts = [_text(each) for each in ([table] if table.schema else forms)]
+            return any(
+                (not include or any(fnmatchcase(text, each) for each in include))
+                and not any(fnmatchcase(text, each) for each in exclude)
+                for text in texts
+            )
+
+        chosen = [table for table in (*named, *others) if is_chosen(table)]
+        return self.specs(chosen, lambda spec: spec, searched)
+
     def _check_targets(self, specs: Sequence[CopySpec]) -> None:
         sources: dict[TableRef, str] = {}
         for spec in specs:
@@ -303,6 +354,10 @@ class BatchSpec:
             source = TableRef.parse(str(options["table"]), f"{place}: table")
             options["target_table"] = str(TableRef(self.target_schema, source.name))
         return CopySpec.from_mapping(options, place)
+
+
+def _text(table: TableRef) -> str:
+    return f"{table.schema}.{table.name}" if table.schema else table.name
 
 
 def _is_any(table: TableRef, patterns: Sequence[str]) -> bool:

@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: Dagster inspects the types of a step's parameters.
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 import dagster as dg
 import pydantic
@@ -23,6 +24,7 @@ def _variables(table: CopiedTable) -> Mapping[str, Any]:
     return {"table": table, "source": source_ref(table.spec), "target": target_ref(table.spec)}
 
 
+_NUMBER = re.compile(r"\[(\d+)\]$")
 Connection = Annotated[str, pydantic.BeforeValidator(reference)]
 
 
@@ -56,6 +58,11 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
         ),
     ] = None
 
+    _folder: Path | None = pydantic.PrivateAttr(default=None)
+    _folder_name: str = pydantic.PrivateAttr(default="")
+    _number: int = pydantic.PrivateAttr(default=0)
+    """The number of the document in its file."""
+
     def get_asset_spec(self, table: CopiedTable) -> dg.AssetSpec:
         """Return a table's asset, to which `translation` is applied.
 
@@ -69,14 +76,38 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
         """Run the step. Override it to do more before or after the copies."""
         yield from penstock.copy(context)
 
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Create the component's assets and the step that copies them.
+    @classmethod
+    def load(cls, attributes: pydantic.BaseModel | None, context: dg.ComponentLoadContext) -> Self:
+        """Load the component of a file, and note where it is."""
+        component = super().load(attributes, context)
+        component._locate(context)
+        return component
+
+    def _locate(self, context: dg.ComponentLoadContext) -> None:
+        """Note the folder of the component, and its number there."""
+        number = _NUMBER.search(place_of_component(context))
+        self._number = int(number[1]) if number else 0
+        self._folder = context.path if context.path.is_dir() else context.path.parent
+        names = self._folder.absolute().relative_to(context.defs_module_path.absolute()).parts
+        self._folder_name = "/".join([context.defs_module_name, *names])
+
+    def define(
+        self,
+        context: dg.ComponentLoadContext,
+        specs: Sequence[CopySpec],
+        partitions_def: dg.PartitionsDefinition | None,
+    ) -> dg.Definitions:
+        """Create the assets of copies, and the step that runs them.
+
+        Args:
+            context: the context in which the component is loaded.
+            specs: the copies.
+            partitions_def: the partitions of every asset; None for whole tables.
 
         Raises:
             DagsterInvalidDefinitionError: the options of a copy are wrong.
         """
-        place = context.component_path.get_relative_key(context.defs_module_path)
-        specs, partitions_def = self._copies(context, place)
+        place = place_of_component(context)
         if self.blocking and all(spec.verify == "none" for spec in specs):
             raise dg.DagsterInvalidDefinitionError(
                 f"{place}: blocking: expected a table with verify counts or checksums, found none"
@@ -99,16 +130,11 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
 
         return dg.Definitions(assets=[copies])
 
-    def _copies(
-        self, context: dg.ComponentLoadContext, place: str
-    ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
-        """Return the copies, and the definition of their partitions.
 
-        Args:
-            context: the context in which the component is loaded.
-            place: the component's file, for errors.
-        """
-        raise NotImplementedError
+def place_of_component(context: dg.ComponentLoadContext) -> str:
+    """Return the name of a component's file, and its number there, for errors."""
+    place: str = context.component_path.get_relative_key(context.defs_module_path)
+    return place
 
 
 def _step_name(place: str) -> str:

@@ -7,7 +7,11 @@ from typing import Annotated, Any
 import dagster as dg
 import pydantic
 
-from dagster_penstock.components.base import Connection, CopiesComponent
+from dagster_penstock.components.base import (
+    Connection,
+    CopiesComponent,
+    place_of_component,
+)
 from dagster_penstock.components.options import (
     CopyOptions,
     OrTemplate,
@@ -19,7 +23,6 @@ from dagster_penstock.components.options import (
 )
 from dagster_penstock.components.partitions import Partitions, resolve_partitions
 from dagster_penstock.components.scaffolder import CopyTablesScaffolder
-from penstock import CopySpec
 
 
 @dg.scaffold_with(CopyTablesScaffolder)
@@ -91,11 +94,15 @@ class CopyTablesComponent(CopiesComponent):
         """Return the schema of `attributes`, whose errors name the option and its line."""
         return _with_templates(super().model())
 
-    def _copies(
-        self, context: dg.ComponentLoadContext, place: str
-    ) -> tuple[Sequence[CopySpec], dg.PartitionsDefinition | None]:
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Create the component's assets and the step that copies them.
+
+        Raises:
+            DagsterInvalidDefinitionError: the options of a copy are wrong.
+        """
+        place = place_of_component(context)
         specs = copy_specs(self.source, self.target, self.options, self.tables, place)
-        return specs, self.partitions
+        return self.define(context, specs, self.partitions)
 
 
 @cache

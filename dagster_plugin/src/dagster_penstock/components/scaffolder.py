@@ -1,4 +1,4 @@
-"""The files that `dg scaffold defs dagster_penstock.CopyTablesComponent` writes."""
+"""The files that `dg scaffold defs` writes for components."""
 
 from __future__ import annotations
 
@@ -56,6 +56,45 @@ attributes:
   #   owners: ["team:data"]
 """
 
+_FILE_TEXT = """\
+type: {type}
+
+attributes:
+  # The tables and their options.
+  file: penstock.toml
+
+  # The tables that patterns match are read from the source by: dg utils refresh-defs-state
+  # By default they are kept in this project; a deployment can keep them elsewhere.
+  # defs_state:
+  #   management_type: VERSIONED_STATE_STORAGE
+
+  # Some of the file's tables; a further document of this file can have others.
+  # tables: ["sales.*"]
+  # exclude: ["sales.tmp_*"]
+
+  # Partitions of the assets; without them, a materialization copies whole tables.
+  # partitions:
+  #   type: daily
+  #   start_date: "2026-01-01"
+
+  # Attributes of the assets. Templates can use `source`, `target`, `table` and `spec`.
+  # translation:
+  #   group_name: warehouse
+"""
+
+_TABLES_FILE = """\
+# Environment variables that hold URLs.
+source = {source}
+target = {target}
+
+# Options of all tables. All options: penstock copy --help
+[defaults]
+mode = {mode}
+
+# Tables by name or pattern, each with its own options.
+[tables.{tables}]
+"""
+
 _REQUIREMENTS = """
 requirements:
   env:
@@ -63,9 +102,7 @@ requirements:
 """
 
 
-class CopyTablesParams(pydantic.BaseModel):
-    """The options of `dg scaffold defs`."""
-
+class _Ends(pydantic.BaseModel):
     source: str = pydantic.Field(
         default="env:PG_SRC",
         description="the source: env:NAME, a variable that holds a URL",
@@ -74,6 +111,29 @@ class CopyTablesParams(pydantic.BaseModel):
         default="env:PG_DST",
         description="the target: env:NAME, a variable that holds a URL",
     )
+
+    @pydantic.field_validator("source", "target")
+    @classmethod
+    def _is_variable(cls, value: str) -> str:
+        # A URL may hold a password, and the file will be committed.
+        variable = _VARIABLE.fullmatch(value)
+        if variable is None:
+            raise ValueError("expected env:NAME, an environment variable that holds a URL")
+        return variable[1]
+
+
+class CopyFileParams(_Ends):
+    """The options of `dg scaffold defs dagster_penstock.CopyFileComponent`."""
+
+    tables: str = pydantic.Field(
+        default="public.*", description="a table or a pattern: SCHEMA.NAME"
+    )
+    mode: str = pydantic.Field(default="truncate", description="the mode")
+
+
+class CopyTablesParams(_Ends):
+    """The options of `dg scaffold defs dagster_penstock.CopyTablesComponent`."""
+
     table: str = pydantic.Field(
         default="public.orders", description="the source table: SCHEMA.NAME"
     )
@@ -85,15 +145,6 @@ class CopyTablesParams(pydantic.BaseModel):
         description="the mode; by default replace with a key, truncate without one",
     )
     key: str | None = pydantic.Field(default=None, description="the column to partition by")
-
-    @pydantic.field_validator("source", "target")
-    @classmethod
-    def _is_variable(cls, value: str) -> str:
-        # A URL may hold a password, and the file will be committed.
-        variable = _VARIABLE.fullmatch(value)
-        if variable is None:
-            raise ValueError("expected env:NAME, an environment variable that holds a URL")
-        return variable[1]
 
 
 class CopyTablesScaffolder(dg.Scaffolder[CopyTablesParams]):
@@ -114,6 +165,34 @@ class CopyTablesScaffolder(dg.Scaffolder[CopyTablesParams]):
         else:
             path = request.target_path / "defs.yaml"
             path.write_text(_text(request.type_name, request.params))
+
+
+class CopyFileScaffolder(dg.Scaffolder[CopyFileParams]):
+    """The scaffolder of `CopyFileComponent`."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[CopyFileParams]:
+        """Return the model of the options."""
+        return CopyFileParams
+
+    def scaffold(self, request: dg.ScaffoldRequest[CopyFileParams]) -> None:
+        """Write `defs.yaml`, or append to it, and `penstock.toml` unless it is there."""
+        if request.scaffold_format == "python":
+            scaffold_component(request)
+            return
+        text = _FILE_TEXT.format(type=request.type_name)
+        if request.append:
+            path, text = request.target_path, f"---\n{text}"
+        else:
+            path = request.target_path / "defs.yaml"
+        with path.open("a") as file:
+            file.write(text)
+        tables_file = path.with_name("penstock.toml")
+        if not tables_file.exists():
+            options = request.params.model_dump()
+            ends = {end: f"env:{options[end]}" for end in ("source", "target")}
+            texts = {name: json.dumps(value) for name, value in {**options, **ends}.items()}
+            tables_file.write_text(_TABLES_FILE.format(**texts))
 
 
 def _text(type_name: str, params: CopyTablesParams) -> str:

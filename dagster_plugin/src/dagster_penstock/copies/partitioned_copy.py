@@ -21,7 +21,9 @@ from dagster_penstock.metadata import (
     partition_metadata,
     version_tags,
 )
+from dagster_penstock.metadata_set import PenstockMetadataSet
 from dagster_penstock.partitions import Ranges, copy_partitions, partition_id, stored_ranges
+from dagster_penstock.sources import Upstream
 from penstock import (
     CommitRecord,
     Committed,
@@ -54,6 +56,7 @@ class PartitionedCopy(Copy):
         spec: the copy as it was defined, without secrets.
         max_degree: see `Copy`.
         s3: see `Copy`.
+        upstream: see `Copy`.
         partitions_def: the asset's partitions.
     """
 
@@ -64,12 +67,13 @@ class PartitionedCopy(Copy):
         spec: CopySpec,
         max_degree: int | None,
         s3: Any,
+        upstream: Upstream,
         partitions_def: dg.PartitionsDefinition,
     ) -> None:
         # Partitions are independent: a failed one does not stop the others, and a retry reads the
         # current rows of the rest.
         spec = replace(spec, on_error="continue", on_snapshot_lost="accept")
-        super().__init__(context, asset, spec, max_degree, s3)
+        super().__init__(context, asset, spec, max_degree, s3, upstream)
         self._partitions_def = partitions_def
         self._null_excluded = False
         self._compared_keys: Sequence[str] = ()
@@ -163,7 +167,9 @@ class PartitionedCopy(Copy):
             yield self._committed(event.partition_id, Loaded.of(event), event.run_id, self._plan)
 
     def done(self, status: RunStatus | None) -> Iterator[CopyEvent]:
-        """Report the checks of the partitions, and yield the outputs of the step."""
+        """Observe the source, report the checks, and yield the outputs of the step."""
+        if status is not None:
+            yield from self._upstream.observation(self._spec, status)
         if self._checked:
             yield from partition_results(
                 self.asset,
@@ -224,7 +230,13 @@ class PartitionedCopy(Copy):
         self, key: str, loaded: Loaded, run_id: str, plan: PartitionPlan
     ) -> dg.AssetMaterialization:
         metadata = partition_metadata(
-            self._spec, run_id, self._request, plan, partition_id(key), loaded
+            self._spec,
+            run_id,
+            self._request,
+            plan,
+            partition_id(key),
+            loaded,
+            self._upstream.comments,
         )
         metadata |= column_lineage(self._spec, plan, self._source_key)
         return self._materialization(key, metadata, run_id)
@@ -255,7 +267,7 @@ class PartitionedCopy(Copy):
             return
         metadata: dict[str, Any] = {_SELF_REPORTED: True}
         if self._finished is not None:
-            metadata["penstock/report"] = dg.MetadataValue.md(self._report())
+            metadata |= PenstockMetadataSet(report=dg.MetadataValue.md(self._report()))
         yield dg.Output(
             None,
             output_name=assets_def.get_output_name_for_asset_key(self.asset),

@@ -19,6 +19,7 @@ from dagster_penstock.events import in_dagster, report_with_partition_keys, with
 from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_user, request_of
 from dagster_penstock.metadata import MaterializationHistory
 from dagster_penstock.reports import CopyFailure, copy_report
+from dagster_penstock.sources import Upstream
 from penstock import (
     Committed,
     CopySpec,
@@ -38,6 +39,7 @@ from penstock import (
 # Events that a step yields, for Dagster to record.
 CopyEvent = (
     dg.AssetMaterialization
+    | dg.AssetObservation
     | dg.MaterializeResult[Any]
     | dg.AssetCheckEvaluation
     | dg.AssetCheckResult
@@ -71,6 +73,7 @@ class Copy(ABC):
         max_degree: the maximum number of concurrent streams; None for the copy's own `degree`.
         s3: an object with the fields of a `dagster_aws.s3.S3Resource`; None if the machine finds
             the keys of S3 URLs.
+        upstream: what the copy reads.
     """
 
     keys: Mapping[str, str]
@@ -83,11 +86,13 @@ class Copy(ABC):
         spec: CopySpec,
         max_degree: int | None,
         s3: Any,
+        upstream: Upstream,
     ) -> None:
         self._context = context
         self.asset = asset
         self._spec_without_keys = spec
         self._s3 = s3
+        self._upstream = upstream
         self.degree = spec.degree
         if max_degree is not None:
             self.degree = min(stream_count(spec.degree), stream_count(max_degree))

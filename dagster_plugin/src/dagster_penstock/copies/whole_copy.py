@@ -14,6 +14,7 @@ from dagster_penstock.copies.lost_rows import forget_lost
 from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.identity import run_id_of, series_of
 from dagster_penstock.metadata import column_lineage, covered_metadata, table_metadata
+from dagster_penstock.metadata_set import PenstockMetadataSet
 from penstock import Committed, RunStatus, TableRequest, UsageError
 
 
@@ -45,20 +46,28 @@ class WholeCopy(Copy):
         return iter(())
 
     def done(self, status: RunStatus | None) -> Iterator[CopyEvent]:
-        """Report the materialization of the table, and its check."""
+        """Observe the source, report the materialization of the table, and its check."""
         assert status is not None
         run_id = status.run.run_id
         metadata = table_metadata(
-            self._spec, run_id, self._request, status.run.plan, status.committed, status.night
+            self._spec,
+            run_id,
+            self._request,
+            status.run.plan,
+            status.committed,
+            self._upstream.comments,
+            status.night,
         )
+        yield from self._upstream.observation(self._spec, status)
         yield dg.MaterializeResult(
             asset_key=self.asset,
             metadata={
                 **metadata,
                 **column_lineage(self._spec, status.run.plan, self._source_key),
-                "penstock/report": dg.MetadataValue.md(self._report()),
+                **PenstockMetadataSet(report=dg.MetadataValue.md(self._report())),
             },
             data_version=dg.DataVersion(run_id),
+            tags=self._upstream.provenance,
         )
         if self._verified is not None:
             yield whole_result(self.asset, self._verified)
@@ -77,6 +86,7 @@ class WholeCopy(Copy):
             asset_key=self.asset,
             metadata=covered_metadata(self._spec, run_id, self._request, night, by),
             data_version=dg.DataVersion(by.run_id),
+            tags=self._upstream.provenance,
         )
 
     def on_failed(self) -> Iterator[CopyEvent]:
