@@ -18,7 +18,7 @@ GROUP = 122_880
 
 @pytest.mark.parametrize("mode", ["recreate", "append"])
 def test_no_row_group_is_written_twice(
-    source: Connection, source_url: str, tmp_path: Path, mode: str
+    source: Connection, source_url: str, tmp_path: Path, mode: penstock.ModeName
 ) -> None:
     source.execute(
         f"CREATE TABLE t AS SELECT i, md5(i::text) FROM generate_series(1, {ROWS}) AS r (i)"
