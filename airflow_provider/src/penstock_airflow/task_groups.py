@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
-from airflow.providers.common.compat.sdk import BaseOperator, TaskGroup
-
 from penstock import MODES, STRATEGIES, Entry, UsageError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.batch import endpoints_of_file, tables_of_file
@@ -23,6 +21,7 @@ from penstock_airflow.operators.plan import PlanCopyOperator
 from penstock_airflow.operators.prepare import PrepareCopyOperator
 from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
 from penstock_airflow.operators.verify import VerifyCopyOperator
+from penstock_airflow.sdk import BaseOperator, TaskGroup
 
 DEGREE = 4
 # Arguments for the mapped tasks alone, because the other tasks are short.

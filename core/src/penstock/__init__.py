@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Superseded,
         TargetBusy,
         TargetChanged,
+        TooManyDeletes,
         TransientError,
         UsageError,
     )
@@ -179,6 +180,7 @@ __all__ = [
     "TableRequest",
     "TargetBusy",
     "TargetChanged",
+    "TooManyDeletes",
     "TransientError",
     "Tuning",
     "UsageError",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
 from penstock import CopySpec, Ending, Event, PenstockError
 from penstock_airflow.arguments import option_types as option
@@ -41,6 +39,7 @@ from penstock_airflow.runs.nights import (
 from penstock_airflow.runs.packing import MAX_LABEL
 from penstock_airflow.runs.results import summary_of
 from penstock_airflow.runs.run_ids import clearings, run_id_of, starts_new_run
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 LABEL = "{{ task.copied }}"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
 from penstock import Finished, PenstockError, combined_report
 from penstock_airflow.arguments.endpoint import ARGUMENTS
@@ -27,6 +25,7 @@ from penstock_airflow.runs.nights import (
 )
 from penstock_airflow.runs.results import executions, summary_of
 from penstock_airflow.runs.run_ids import clearings
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 
 class VerifyCopyOperator(LineageMixin, PenstockOperator):
