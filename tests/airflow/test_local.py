@@ -2,6 +2,7 @@
 
 import pytest
 
+from .local_approvals import *  # noqa: F403
 from .local_celery import *  # noqa: F403
 from .local_clearing import *  # noqa: F403
 from .local_copies import *  # noqa: F403

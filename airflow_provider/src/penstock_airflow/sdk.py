@@ -51,6 +51,7 @@ __all__ = [
     "conf",
     "get_async_connection",
     "get_current_context",
+    "import_optional",
 ]
 
 AIRFLOW_VERSION = tuple(int(part) for part in version("apache-airflow").split(".")[:2])
@@ -89,6 +90,14 @@ def __getattr__(name: str) -> Any:
         globals()[name] = found
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def import_optional(module: str) -> Any:
+    """Return a module that only later versions of Airflow have; None without it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        return None
 
 
 async def get_async_connection(conn_id: str) -> Connection:

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from penstock.run.repair import Repair, plan_repair, repair_run
     from penstock.run.reports import report
     from penstock.run.snapshot_holder import hold, release, require_snapshot
+    from penstock.run.source_writes import SourceWrites, source_writes
     from penstock.run.table_requests import TableRequest
     from penstock.run.tables_file import batch_of_file
     from penstock.run.watermarks import (
@@ -173,6 +174,7 @@ __all__ = [
     "RunReport",
     "RunStatus",
     "SnapshotLost",
+    "SourceWrites",
     "SpecMismatch",
     "Superseded",
     "TablePlan",
@@ -229,6 +231,7 @@ __all__ = [
     "run_report_text",
     "runs",
     "set_watermark",
+    "source_writes",
     "status",
     "statuses",
     "stream_count",
@@ -330,6 +333,7 @@ _HOMES = {
         "release",
         "require_snapshot",
     ),
+    "run.source_writes": ("SourceWrites", "source_writes"),
     "show.log": (
         "failure_text",
         "narrate",

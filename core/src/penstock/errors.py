@@ -126,7 +126,7 @@ class Drifted(PlanningError):
     Nothing was changed.
 
     Args:
-        message: as for every error.
+        message, diagnosis: as for every error.
         changes: the changes that would be needed, with their statements, one a line.
         approval: a value of `--on-drift` that permits these very changes, and no others; empty if
             they cannot be made.
@@ -134,8 +134,15 @@ class Drifted(PlanningError):
 
     exit_code = EXIT_DRIFT
 
-    def __init__(self, message: str, changes: tuple[str, ...] = (), approval: str = "") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        diagnosis: Diagnosis | None = None,
+        *,
+        changes: tuple[str, ...] = (),
+        approval: str = "",
+    ) -> None:
+        super().__init__(message, diagnosis)
         self.changes = changes
         self.approval = approval
 
@@ -144,14 +151,22 @@ class TooManyDeletes(PermanentError):
     """A night would delete more rows than `--deletes` permits. Nothing was deleted or merged.
 
     Args:
-        message: as for every error.
+        message, diagnosis: as for every error.
         deleted: the number of rows that would be deleted.
         rows: the number of rows that the target would have without deletes.
         approval: a value of `--deletes` that permits these numbers, and no others.
     """
 
-    def __init__(self, message: str, deleted: int, rows: int, approval: str) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        diagnosis: Diagnosis | None = None,
+        *,
+        deleted: int = 0,
+        rows: int = 0,
+        approval: str = "",
+    ) -> None:
+        super().__init__(message, diagnosis)
         self.deleted = deleted
         self.rows = rows
         self.approval = approval

@@ -209,12 +209,16 @@ class PenstockOperator(TargetOperator):
                 "the task was killed; rows that were not committed are rolled back"
             ) from None
         except PenstockError as error:
+            self._ask_before_failing(error)
             raise airflow_exception(error, finished, self._how_to_start_again()) from None
         finally:
             self._copying = False
         self._check_not_killed()
         assert finished is not None
         return finished
+
+    def _ask_before_failing(self, error: PenstockError) -> None:
+        """Ask a person about an error; overridden by operators that do."""
 
     def _how_to_start_again(self) -> str:
         """Return what to clear for a new run: of a group, its first task."""

@@ -261,8 +261,8 @@ def drift_error(
         "needed are:\n"
         + "\n".join(f"  {each}" for each in changes)
         + f"\nuse {', or '.join(remedies)}",
-        changes,
-        "" if refused else approval,
+        changes=changes,
+        approval="" if refused else approval,
     )
 
 

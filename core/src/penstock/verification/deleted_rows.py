@@ -199,9 +199,9 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
         f"--deletes {spec.deletes}: {spec.source_name} has {amount}, and {spec.target_name} would "
         f"lose {deleted:,} of {theirs:,}; at most {most} may be deleted. Nothing was deleted or "
         f"merged; if the rows should be deleted, allow more: --deletes {allowed},100%",
-        deleted,
-        theirs,
-        approved_deletes(spec.deletes, deleted, theirs),
+        deleted=deleted,
+        rows=theirs,
+        approval=approved_deletes(spec.deletes, deleted, theirs),
     )
 
 
