@@ -14,7 +14,6 @@ from typing import Any, Literal, NoReturn, get_args
 from penstock import Drifted, PenstockError, TooManyDeletes, UsageError, as_arguments
 from penstock_airflow.operators.base import PenstockOperator
 from penstock_airflow.runs.claims import give_up_quietly
-from penstock_airflow.runs.run_ids import clearings
 from penstock_airflow.sdk import (
     AIRFLOW_VERSION,
     AirflowFailException,
@@ -28,7 +27,10 @@ APPROVE, REJECT = "Approve", "Reject"
 _FIRST = (3, 1)
 _METHOD = "continue_after_answer"
 _ANSWERS: dict[str, Any] = {"options": [APPROVE, REJECT], "multiple": False, "params": {}}
-_ASK_AGAIN = "Clear this task with its downstream tasks, to be asked about what is the case now"
+_ASK_AGAIN = (
+    "Airflow shows the first question of a task for good, even once it is cleared: to be asked "
+    "about what is the case now, trigger a new DAG run"
+)
 
 
 def approvals_of(approve: Any) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ def approval_mistakes(approve: Any) -> Iterator[str]:
 class AskingOperator(PenstockOperator):
     """The base of operators that ask a person, as their argument `approve` says, and then go on.
 
-    A task asks one question until it is cleared, because Airflow would show that again.
+    A task asks one question, because Airflow shows the first for good, even once it is cleared.
 
     Args:
         approve: `drift` and `deletes`, or one of them: ask a person before columns of the target
@@ -105,8 +107,8 @@ class AskingOperator(PenstockOperator):
         ti = get_current_context()["ti"]
         if not _is_shown(ti, subject, body):
             raise AirflowFailException(
-                f"{as_arguments(error.message)}\nAn earlier try has asked another question, which "
-                f"Airflow would show again, so nothing was changed. {_ASK_AGAIN}"
+                f"{as_arguments(error.message)}\nAn earlier try has asked another question, so "
+                f"nothing was changed. {_ASK_AGAIN}"
             )
         self._wait_for_answer(ti, approved=approved, waiting_run=self._waiting_run())
 
@@ -153,7 +155,7 @@ class AskingOperator(PenstockOperator):
 def _is_shown(ti: Any, subject: str, body: str) -> bool:
     """Store a question, and return whether it is the one that Airflow shows.
 
-    Airflow keeps one question for all tries of a task, until the task is cleared.
+    Airflow keeps the first question for all tries of a task.
     """
     messages = import_module("airflow.sdk.execution_time.comms")
     supervisor = import_module("airflow.sdk.execution_time.task_runner").SUPERVISOR_COMMS
@@ -161,7 +163,7 @@ def _is_shown(ti: Any, subject: str, body: str) -> bool:
     shown = supervisor.send(msg=messages.CreateHITLDetailPayload(ti_id=ti.id, **question))
     if getattr(shown, "body", None) is None:
         # Airflow 3.1 does not tell: only the first try is certain.
-        return int(ti.try_number) - clearings(ti) <= 1
+        return int(ti.try_number) <= 1
     return (shown.subject, shown.body) == (subject, body)
 
 

@@ -40,7 +40,7 @@ from penstock_airflow.runs.nights import (
 )
 from penstock_airflow.runs.packing import MAX_LABEL
 from penstock_airflow.runs.results import summary_of
-from penstock_airflow.runs.run_ids import clearings, earlier_run_ids, run_id_of, starts_new_run
+from penstock_airflow.runs.run_ids import clearings, run_id_of, starts_new_run
 from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 LABEL = "{{ task.copied }}"
@@ -245,19 +245,15 @@ class CopyTableOperator(LineageMixin, AskingOperator):
             self.log.warning("%s; starting a new run from there", overtaken_message(STALE, status))
         raise AirflowException(f"{MAX_RUNS} runs in a row were overtaken by other nights")
 
-    def _approvals(self, context: Any, run_id: str, target: str) -> dict[str, str]:
-        """Return the options that a person has approved, in this try or an earlier one.
-
-        Approved changes of columns are stored with the run. They stay approved when the task is
-        cleared, for instance to be asked about deletes.
-        """
-        for each in [run_id, *earlier_run_ids(context)] if self.approve else ():
-            try:
-                stored = penstock.status(each, target=target, control_schema=self.control_schema)
-            except UsageError:
-                continue  # there is no such run
-            return {"on_drift": stored.run.spec["on_drift"], **self.approved_options}
-        return self.approved_options
+    def _approvals(self, run_id: str, target: str) -> dict[str, str]:
+        """Return the options that a person has approved, in this try or an earlier one."""
+        if not self.approve:
+            return {}
+        try:
+            stored = penstock.status(run_id, target=target, control_schema=self.control_schema)
+        except UsageError:
+            return self.approved_options  # there is no run yet
+        return {"on_drift": stored.run.spec["on_drift"], **self.approved_options}
 
     def _waiting_run(self) -> str:
         return self._run_id or ""
@@ -267,7 +263,7 @@ class CopyTableOperator(LineageMixin, AskingOperator):
             if self._uses_interval:
                 check_interval(context)
             claim = claim_of(context)
-            options = {**self.options, **self._approvals(context, run_id, urls["target"])}
+            options = {**self.options, **self._approvals(run_id, urls["target"])}
             spec = build_spec(urls["source"], urls["target"], options, run_id, claim)
         except PenstockError as error:
             raise airflow_exception(error) from None

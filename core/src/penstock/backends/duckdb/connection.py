@@ -10,16 +10,12 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import duckdb
-from duckdb import DuckDBPyConnection, DuckDBPyRelation
+from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.errors import is_locked, locked, planning
 from penstock.errors import Diagnosis, PlanningError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # The memory limit of a worker's session, besides what Python and the batches take.
 WORKER_MEMORY = 128 << 20
@@ -41,13 +37,6 @@ _TEXT_BYTES = """
 """
 _idle: dict[bool, list[DuckDBPyConnection]] = {False: [], True: []}
 """Unused instances in memory, by `worker`."""
-
-
-def arrow_reader(relation: DuckDBPyRelation, batch_rows: int) -> pa.RecordBatchReader:
-    """Return a query's rows in record batches of at most a number of rows."""
-    # Before DuckDB 1.5 it has another name, which later versions warn about.
-    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    return read(batch_rows)
 
 
 def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnection:

@@ -29,9 +29,7 @@ _NOT_ABOUT_ROWS = (
     *_PASSING,
     *(duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException),
     *(duckdb.IOException, duckdb.OutOfMemoryException, duckdb.PermissionException),
-    *(duckdb.ConnectionException, duckdb.FatalException),
-    # From DuckDB 1.5 on.
-    *filter(None, [getattr(duckdb, "DependencyException", None)]),
+    *(duckdb.ConnectionException, duckdb.DependencyException, duckdb.FatalException),
 )
 # Errors that a retry would meet again.
 _LASTING_IO = re.compile(

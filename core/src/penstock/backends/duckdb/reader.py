@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.connection import allow_values_in, arrow_reader, connect_to_read
+from penstock.backends.duckdb.connection import allow_values_in, connect_to_read
 from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
 from penstock.backends.duckdb.errors import translated
 from penstock.backends.duckdb.load.infinities import first_infinite
@@ -86,7 +86,7 @@ class DuckReader(FileReader[DuckSession]):
     def _read(
         session: DuckSession, query: str, converter: _BatchConverter
     ) -> Iterator[pa.RecordBatch]:
-        with arrow_reader(session.connection.sql(query), BATCH_ROWS) as batches:
+        with session.connection.sql(query).to_arrow_reader(BATCH_ROWS) as batches:
             for batch in batches:
                 yield from pieces(converter.as_travels(batch))
             if not converter.rows:

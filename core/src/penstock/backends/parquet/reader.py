@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.backends.duckdb.catalog.values import travelling
-from penstock.backends.duckdb.connection import arrow_reader
 from penstock.backends.duckdb.dialect import DUCKDB, condition, ident
 from penstock.backends.duckdb.session import hold
 from penstock.backends.parquet.files import engine as reading
@@ -129,7 +128,7 @@ class ParquetReader(BatchReader):
                 for place, pair in enumerate(spec.pairs)
             )
             query = f"SELECT {listed} FROM {rows} WHERE {chosen}"
-            reader = arrow_reader(connection.sql(query), self._batch_rows(files))
+            reader = connection.sql(query).to_arrow_reader(self._batch_rows(files))
         types = [
             files.scan.schema.field(pair.source).type
             if located and not pair.expression

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from penstock.backends.duckdb.connection import arrow_reader
 from penstock.backends.duckdb.dialect import ident
 from penstock.backends.duckdb.errors import planning
 from penstock.backends.duckdb.session import DuckSession
@@ -103,7 +102,7 @@ def _measured_types(
         f"{travelling(ident(name), type_)} AS {ident(f'c{place}')}"
         for place, (name, type_) in enumerate(zip(names, types, strict=True))
     )
-    with arrow_reader(connection.sql(f"SELECT {listed} FROM {rows} LIMIT 0"), 1) as reader:
+    with connection.sql(f"SELECT {listed} FROM {rows} LIMIT 0").to_arrow_reader(1) as reader:
         schema = reader.schema
     return [
         pa.uuid() if type_.id == "uuid" else field.type

@@ -156,8 +156,7 @@ def file_system(location: FilesLocation, side: str) -> fs.FileSystem:
             connect_timeout=CONNECT_TIMEOUT,
             request_timeout=READ_TIMEOUT,
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS),
-            # Older than pyarrow 21, it has no such argument.
-            **({"tls_ca_file_path": bundle} if (bundle := os.environ.get("AWS_CA_BUNDLE")) else {}),
+            tls_ca_file_path=os.environ.get("AWS_CA_BUNDLE"),
         )
 
 
