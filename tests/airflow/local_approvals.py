@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from penstock import runs
+from penstock.backends.api.execution.control import GIVEN_UP
 from penstock_testkit.airflow import AirflowStack, Run
 
 from ..concurrent_cases import concurrent_test
-from .lines import PATIENCE, Lines, ask, connect, execute
+from .lines import PATIENCE, Lines, ask, execute
 
 DAGS = """
 from datetime import timedelta
@@ -43,7 +45,7 @@ NEW_COLUMN = "ALTER TABLE public.items ADD note text DEFAULT 'none'"
 FEWER_ROWS = "DELETE FROM public.items WHERE id <= 90"
 # Below Airflow 3.3 it is `deferred`.
 NO_PERSON_IS_FASTER = 4.0
-WAITING = ["awaiting_input", "deferred"]
+PARKED = ["awaiting_input", "deferred"]
 
 
 def prepare(stack: AirflowStack) -> None:
@@ -64,7 +66,7 @@ def begin(lines: Lines, variant: str, *changes: str) -> Run:
 
 def question(run: Run, task_id: str, try_number: int = 1) -> dict[str, Any]:
     """Wait until a task asks, and return the question."""
-    run.wait_for(task_id, states=WAITING, try_number=try_number, timeout=4 * PATIENCE)
+    run.wait_for(task_id, states=PARKED, try_number=try_number, timeout=4 * PATIENCE)
     found: dict[str, Any] = run.rest.get(f"{run.path}/taskInstances/{task_id}/-1/hitlDetails")
     assert found["response_received"] is False
     return found
@@ -216,10 +218,8 @@ def test_other_deletes_than_the_approved_ones_are_refused(lines: Lines) -> None:
     answer(run, "lines", "Reject")
     assert run.wait(timeout=4 * PATIENCE) == "failed"
     assert state_of_target(lines) == before
-    # No one waits for the run any more.
-    with connect(lines.target) as connection:
-        statuses = connection.execute("SELECT status FROM penstock.runs").fetchall()
-    assert "running" not in {status for (status,) in statuses}
+    # No one waits for these runs any more.
+    assert {each.status for each in runs(target=lines.target)} == {"done", GIVEN_UP}
 
 
 @concurrent_test

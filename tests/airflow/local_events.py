@@ -74,8 +74,11 @@ def test_a_table_and_files_start_dags(
         real_stack.set_connection(f"watched_{side}", lines.url(side))
     folder = tmp_path / "in"
     folder.mkdir()
-    real_stack.add_dag(DAGS.format(folder=f"{folder}/*.csv"), "on_a_watched_table")
+    text = DAGS.format(folder=f"{folder}/*.csv")
+    real_stack.add_dag(text, "on_a_watched_table")
     real_stack.unpause("on_watched_files")
+    # Airflow starts the watchers of assets that it knows from an earlier look at the file.
+    real_stack.add_dag(f"{text}\n", "on_a_watched_table")
     try:
         # No night has read the table yet.
         runs_of(real_stack, "on_a_watched_table", 1)

@@ -137,7 +137,7 @@ def test_what_is_not_counted_is_refused(items: Pair, table: str, kind: str) -> N
 def test_a_missing_table_is_named(items: Pair) -> None:
     with pytest.raises(PlanningError, match="nothing"):
         look(items, table="public.nothing")
-    with pytest.raises(UsageError, match="expected table"):
+    with pytest.raises(UsageError, match="expected --table"):
         penstock.source_writes(items.source.url)
 
 

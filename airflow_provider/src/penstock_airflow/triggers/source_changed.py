@@ -138,7 +138,7 @@ class SourceChangedTrigger(BaseEventTrigger):
             if self._has_target:
                 urls["target"] = await Endpoint.of("target", self).connect_async()
             found = await asyncio.to_thread(
-                penstock.source_writes,
+                _source_writes,
                 **urls,
                 table=self.table,
                 since=seen,
@@ -228,3 +228,8 @@ class SourceChangedTrigger(BaseEventTrigger):
         """The key in the store: an asset may have several watchers."""
         text = json.dumps({**self._arguments, "poll_interval": None}, sort_keys=True)
         return _KEY + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _source_writes(**arguments: Any) -> SourceWrites:
+    # Imported here, in a thread: the first time takes a while.
+    return penstock.source_writes(**arguments)

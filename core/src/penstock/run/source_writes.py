@@ -71,7 +71,9 @@ def source_writes(
     if isinstance(backend, ListsFiles):
         return _listed(backend.list_files(url), since)
     if table is None and not backend.located:
-        raise UsageError(f"--source {backend.place(url)}: expected --table, found none")
+        raise UsageError(
+            f"--source: {backend.place(url).namespace} is a database: expected --table, found none"
+        )
     with during("connecting to the source"):
         catalog = backend.source(url)
     with closing(catalog):
