@@ -397,9 +397,9 @@ def copy_tables(  # noqa: D417 - an entry for all options
             others; options of the call override its options for all tables.
         mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
         degree: for a group as in `copy_table`; for a single task, its concurrent streams.
-        partitions_per_task, recopy, approve, response_timeout, snapshot_holder, deferrable,
-            await_snapshot, outlet: as in
-            `copy_table`, for all tables; a table's own override them.
+        partitions_per_task, recopy, approve, response_timeout: as in `copy_table`, for all tables;
+            a table's own override them.
+        snapshot_holder, deferrable, await_snapshot, outlet: likewise.
         source_conn_id, source, source_aws_conn_id, target_conn_id, target, target_aws_conn_id: as
             in `copy_table`, for all tables; a table's own override them.
         mode, strategy, key, where ...: the options of a copy, as in `penstock.CopySpec`, for all

@@ -133,6 +133,12 @@ class AskingOperator(PenstockOperator):
     ) -> Any:
         """Go on with what was shown if it is approved; called by Airflow.
 
+        Args:
+            context: the context of the task.
+            event: the answer.
+            approved: the option that permits what was shown, with its value.
+            waiting_run: the run that no other task ends; empty if there is none.
+
         Raises:
             AirflowFailException: it was rejected, or no one has answered in time.
         """

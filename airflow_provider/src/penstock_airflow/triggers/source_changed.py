@@ -25,11 +25,10 @@ _KEY = "penstock_seen_"
 class SourceChangedTrigger(BaseEventTrigger):
     """Watches a source, and fires once something new is there: Airflow 3, for an `AssetWatcher`.
 
-    It looks every `poll_interval` seconds, and reads no row. A table of PostgreSQL has changed if
-    the server has counted a write to it, or its rows were rewritten; files, if one is new or has
-    another version, and two looks have found it the same, so that none is half written; a table in
-    a DuckDB file, if that file has changed. Other sources cannot tell: the log says so, and nothing
-    fires.
+    It looks every `poll_interval` seconds, and reads no row. A table has changed if its server has
+    counted a write to it, or its rows were rewritten; in a database that is one file, if that file
+    has changed; files, if one is new or has another version, and two looks have found it the same,
+    so that none is half written. Other sources cannot tell: the log says so, and nothing fires.
 
     It fires at least once for each change, and once for all changes between two looks. What has
     fired is remembered: in Airflow's state store of the asset (Airflow 3.3 and later), so that a

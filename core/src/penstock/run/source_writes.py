@@ -49,8 +49,8 @@ def source_writes(
 ) -> SourceWrites:
     """Look whether a source was written to. It reads no row.
 
-    PostgreSQL is asked for its counters of writes to a table, which may lag by some seconds; files
-    are listed; a DuckDB file has one state for all of its tables.
+    A server is asked for its counters of writes to the table, which may lag by some seconds; files
+    are listed; a database in one file has one state for all of its tables. Others cannot tell.
 
     Args:
         source: the connection to the source.
@@ -114,7 +114,8 @@ def _of_table(catalog: SourceCatalog, relation: Relation) -> SourceWrites:
     if not state.writes:
         raise PlanningError(
             f"source: {relation}: this kind of source cannot tell, without reading its rows, "
-            "whether it was written to: expected PostgreSQL, a DuckDB file or files"
+            "whether it was written to: expected files, a database in one file, or a server that "
+            "counts the writes to each table"
         )
     mark = _digest("\n".join((state.layout, state.parts, state.shape, state.writes)))
     return SourceWrites(mark, state.writes, is_new=False)

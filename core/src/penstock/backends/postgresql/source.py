@@ -55,7 +55,6 @@ from penstock.backends.postgresql.catalog.versions import (
     or_in_tables,
     versions_of,
 )
-from penstock.backends.postgresql.catalog.writes import read_writes, was_all_read
 from penstock.backends.postgresql.compare.checksums import (
     Values,
     integers_of,
@@ -79,6 +78,7 @@ from penstock.backends.postgresql.session.statements import relation as read_fro
 from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
+from penstock.backends.postgresql.snapshot.writes import read_writes, was_all_read
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Cursor, Horizon, SourceVersions
