@@ -17,7 +17,7 @@ from penstock_testkit.cache import locked
 
 from ..concurrent_cases import Case, ConcurrentCases, start_cases
 from ..covering import EVERY
-from . import copy_cases, local_corrected_row, local_nights, local_table
+from . import copy_cases, local_approvals, local_corrected_row, local_nights, local_table
 from .lines import DEGREE, Lines, Servers, servers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,6 +123,7 @@ def real_stack() -> Iterator[AirflowStack]:
     """Return a real Airflow with both executors, for the tests of one file."""
     with AirflowStack("LocalExecutor,CeleryExecutor", parallelism=TASKS, preload=OF_TASKS) as stack:
         copy_cases.prepare(stack)
+        local_approvals.prepare(stack)
         local_corrected_row.prepare(stack)
         local_nights.prepare(stack)
         local_table.prepare(stack)

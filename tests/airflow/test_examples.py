@@ -182,6 +182,17 @@ def test_on_asset(shop: Shop) -> None:
     assert report.task("report").value == []
 
 
+def test_on_source_changed(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Run directly: no event has triggered them.
+    run = shop.run(EXAMPLES / "on_source_changed.py", "orders_when_changed").succeeded()
+    assert run.task("orders.verify").value["night"]["epoch"] == 1
+    shop.assert_same("orders")
+    (tmp_path / "rates.csv").write_text("currency,rate\nEUR,1\n")
+    monkeypatch.setenv("RATES", f"{tmp_path}/*.csv")
+    loaded = shop.run(EXAMPLES / "on_source_changed.py", "rates_when_arrived").succeeded()
+    assert loaded.task("rates").value["rows"] == 1
+
+
 def test_parquet_from_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     with S3Server() as lake, tpch.parquet_files("orders", 0.01, 4) as files:
         lake.create_bucket("lake")

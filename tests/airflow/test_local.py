@@ -2,10 +2,12 @@
 
 import pytest
 
+from .local_approvals import *  # noqa: F403
 from .local_celery import *  # noqa: F403
 from .local_clearing import *  # noqa: F403
 from .local_copies import *  # noqa: F403
 from .local_corrected_row import *  # noqa: F403
+from .local_events import *  # noqa: F403
 from .local_nights import *  # noqa: F403
 from .local_snapshots import *  # noqa: F403
 from .local_table import *  # noqa: F403

@@ -22,6 +22,7 @@ CODES = {
     "LoadLost": 65,
     "TargetChanged": 65,
     "RunFailed": 65,
+    "TooManyDeletes": 65,
     "TransientError": 75,
     "StallError": 75,
     "TooManyConnections": 75,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock_airflow.operators.verify import VerifyCopyOperator
     from penstock_airflow.task_groups import copy_table, copy_tables
     from penstock_airflow.triggers.snapshot import HoldSnapshotTrigger
+    from penstock_airflow.triggers.source_changed import SourceChangedTrigger
 
 _HOMES = {
     "CopyAllOperator": "operators.copy_all",
@@ -34,6 +35,7 @@ _HOMES = {
     "PlanCopyOperator": "operators.plan",
     "PrepareCopyOperator": "operators.prepare",
     "ReleaseSnapshotOperator": "operators.snapshot",
+    "SourceChangedTrigger": "triggers.source_changed",
     "VerifyCopyOperator": "operators.verify",
     "copy_table": "task_groups",
     "copy_tables": "task_groups",
@@ -48,6 +50,7 @@ __all__ = [
     "PlanCopyOperator",
     "PrepareCopyOperator",
     "ReleaseSnapshotOperator",
+    "SourceChangedTrigger",
     "VerifyCopyOperator",
     "copy_table",
     "copy_tables",

@@ -18,6 +18,7 @@ _OPERATORS = (
 )
 
 
+_TRIGGERS = ("snapshot", "source_changed")
 _TRANSFERS = ("copy_table", "copy_all", "copy_partition")
 _GUIDE = "/docs/airflow.md"
 FIELD_BEHAVIOUR: dict[str, Any] = {
@@ -69,7 +70,10 @@ def get_provider_info() -> dict[str, Any]:
         # Their own providers normalize them, so no handler is named here.
         "asset-uris": [{"schemes": _schemes()}],
         "triggers": [
-            {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.triggers.snapshot"]},
+            {
+                "integration-name": _NAME,
+                "python-modules": [f"{_PACKAGE}.triggers.{module}" for module in _TRIGGERS],
+            },
         ],
         "hooks": [
             {"integration-name": _NAME, "python-modules": [f"{_PACKAGE}.hooks.penstock"]},

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Literal, get_args
-
-from airflow.providers.common.compat.sdk import BaseOperator, TaskGroup
 
 from penstock import MODES, STRATEGIES, Entry, UsageError
 from penstock_airflow.arguments import option_types as option
@@ -16,6 +15,7 @@ from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS, Endpoint, endp
 from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.arguments.options import non_default_options, options_of, table_in_errors
 from penstock_airflow.lineage.assets import alias_of
+from penstock_airflow.operators.approval import Approvable, approval_mistakes
 from penstock_airflow.operators.base import AWAIT_SNAPSHOT
 from penstock_airflow.operators.copy_partition import CopyPartitionOperator
 from penstock_airflow.operators.copy_table import CopyTableOperator
@@ -23,6 +23,7 @@ from penstock_airflow.operators.plan import PlanCopyOperator
 from penstock_airflow.operators.prepare import PrepareCopyOperator
 from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
 from penstock_airflow.operators.verify import VerifyCopyOperator
+from penstock_airflow.sdk import BaseOperator, TaskGroup
 
 DEGREE = 4
 # Arguments for the mapped tasks alone, because the other tasks are short.
@@ -38,6 +39,8 @@ def copy_table(  # noqa: D417 - an entry for all options
     group_id: str | None = None,
     partitions_per_task: int = 1,
     recopy: bool | None = None,
+    approve: Approvable | Sequence[Approvable] = (),
+    response_timeout: timedelta | None = None,
     snapshot_holder: Holder = "triggerer",
     deferrable: bool = True,
     await_snapshot: float = AWAIT_SNAPSHOT,
@@ -132,6 +135,10 @@ def copy_table(  # noqa: D417 - an entry for all options
         recopy: whether clearing a task copies again what it has committed. By default a single
             partition is copied again in modes replace and upsert, and a whole run in every mode but
             append.
+        approve: `drift` and `deletes`, or one of them: what a person is asked to approve, before
+            columns of the target are changed that `on_drift` does not permit, or more rows are
+            deleted than `deletes` permits. By default the run fails then.
+        response_timeout: how long to wait for the answer; None for ever.
         snapshot_holder: `triggerer`, or `worker`, which occupies a worker slot for the whole copy.
         deferrable: False is the same as `snapshot_holder="worker"`. The copies themselves move
             rows, so they cannot be deferred.
@@ -158,13 +165,22 @@ def copy_table(  # noqa: D417 - an entry for all options
             # Of a group, `degree` means something else.
             options=non_default_options({**options, "degree": None}),
             endpoints=endpoints,
-            others=_wrong_settings(snapshot_holder, degree),
+            others=[*_wrong_settings(snapshot_holder, degree), *approval_mistakes(approve)],
         )
     if snapshot is None:
         options["snapshot"] = _default_snapshot(options)
     if _is_single_partition(options):
         with table_in_errors(options, group_id), TaskGroup(group_id=group_id) as group:
-            _single_task("copy", **endpoints, recopy=recopy, outlet=outlet, **options, **kwargs)
+            _single_task(
+                "copy",
+                **endpoints,
+                recopy=recopy,
+                approve=approve,
+                response_timeout=response_timeout,
+                outlet=outlet,
+                **options,
+                **kwargs,
+            )
         return group
     with table_in_errors(options, group_id), TaskGroup(group_id=group_id) as group:
         _mapped_tasks(
@@ -173,6 +189,7 @@ def copy_table(  # noqa: D417 - an entry for all options
             kwargs,
             partitions_per_task=partitions_per_task,
             recopy=recopy,
+            approval={"approve": approve, "response_timeout": response_timeout},
             deferrable=deferrable and snapshot_holder == "triggerer",
             await_snapshot=await_snapshot,
             outlet=outlet,
@@ -198,6 +215,7 @@ def _mapped_tasks(
     *,
     partitions_per_task: int,
     recopy: bool | None,
+    approval: Mapping[str, Any],
     deferrable: bool,
     await_snapshot: float,
     outlet: Any,
@@ -211,6 +229,7 @@ def _mapped_tasks(
         deferrable: whether the triggerer holds the snapshot.
         partitions_per_task: as in `copy_table`.
         recopy: as in `copy_table`.
+        approval: `approve` and `response_timeout`.
         await_snapshot: as in `copy_table`.
         outlet: as in `copy_table`.
     """
@@ -221,7 +240,7 @@ def _mapped_tasks(
     if outlet is None:
         outlet = _outlet(endpoints, options)
     prepare = PrepareCopyOperator(
-        task_id="prepare", **endpoints, recopy=recopy, **options, **kwargs
+        task_id="prepare", **endpoints, recopy=recopy, **approval, **options, **kwargs
     )
     run_id = prepare.output
     plan = PlanCopyOperator(
@@ -256,6 +275,7 @@ def _mapped_tasks(
         await_snapshot=await_snapshot,
         on_snapshot_lost=on_snapshot_lost,
         outlet=outlet,
+        **approval,
         **kwargs,
     )
     copy >> verify
@@ -295,6 +315,8 @@ def copy_tables(  # noqa: D417 - an entry for all options
     mapped: bool = False,
     partitions_per_task: int = 1,
     recopy: bool | None = None,
+    approve: Approvable | Sequence[Approvable] = (),
+    response_timeout: timedelta | None = None,
     snapshot_holder: Holder = "triggerer",
     deferrable: bool = True,
     await_snapshot: float = AWAIT_SNAPSHOT,
@@ -375,8 +397,9 @@ def copy_tables(  # noqa: D417 - an entry for all options
             others; options of the call override its options for all tables.
         mapped: whether tables get a group (`copy_table`); a table's own `mapped` overrides it.
         degree: for a group as in `copy_table`; for a single task, its concurrent streams.
-        partitions_per_task, recopy, snapshot_holder, deferrable, await_snapshot, outlet: as in
-            `copy_table`, for all tables; a table's own override them.
+        partitions_per_task, recopy, approve, response_timeout: as in `copy_table`, for all tables;
+            a table's own override them.
+        snapshot_holder, deferrable, await_snapshot, outlet: likewise.
         source_conn_id, source, source_aws_conn_id, target_conn_id, target, target_aws_conn_id: as
             in `copy_table`, for all tables; a table's own override them.
         mode, strategy, key, where ...: the options of a copy, as in `penstock.CopySpec`, for all
@@ -395,7 +418,15 @@ def copy_tables(  # noqa: D417 - an entry for all options
             name: value for name, value in non_default_options(options).items() if name != "degree"
         }
         tables = tables_of_file(os.fspath(file), endpoints, options_of_file)
-    common = {**options, **endpoints, **kwargs, "recopy": recopy, "outlet": outlet}
+    common = {
+        **options,
+        **endpoints,
+        **kwargs,
+        "recopy": recopy,
+        "approve": approve,
+        "response_timeout": response_timeout,
+        "outlet": outlet,
+    }
     group_arguments = {
         "partitions_per_task": partitions_per_task,
         "snapshot_holder": snapshot_holder,

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from penstock.engine.repair import Repair, plan_repair, repair_run
     from penstock.engine.reports import report
     from penstock.engine.snapshot_holder import hold, release, require_snapshot
+    from penstock.engine.source_writes import SourceWrites, source_writes
     from penstock.engine.table_requests import TableRequest
     from penstock.engine.tables_file import batch_of_file
     from penstock.engine.watermarks import (
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         Superseded,
         TargetBusy,
         TargetChanged,
+        TooManyDeletes,
         TransientError,
         UsageError,
     )
@@ -210,6 +212,7 @@ __all__ = [
     "Sampled",
     "SnapshotChanged",
     "SnapshotLost",
+    "SourceWrites",
     "SpecMismatch",
     "StepChanged",
     "StrategyName",
@@ -219,6 +222,7 @@ __all__ = [
     "TableRequest",
     "TargetBusy",
     "TargetChanged",
+    "TooManyDeletes",
     "TransientError",
     "Tuning",
     "UsageError",
@@ -273,6 +277,7 @@ __all__ = [
     "run_report_text",
     "runs",
     "set_watermark",
+    "source_writes",
     "status",
     "statuses",
     "stream_count",
@@ -396,6 +401,7 @@ _HOMES = {
         "release",
         "require_snapshot",
     ),
+    "engine.source_writes": ("SourceWrites", "source_writes"),
     "show.log": (
         "failure_text",
         "narrate",

@@ -8,6 +8,7 @@
     |   |-- PlanningError   no plan is possible: nothing was changed
     |   |   |-- MissingTarget   the target's table does not exist
     |   |   `-- Drifted     the columns of both sides have diverged (exit 76)
+    |   |-- TooManyDeletes  a night would delete more rows than --deletes permits
     |   |-- SnapshotLost    the run's view of the source is lost
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   |-- TargetChanged   the target's table is not the one that the run loaded
@@ -123,9 +124,52 @@ class Drifted(PlanningError):
     """The columns of both sides have diverged, and `--on-drift` does not cover every difference.
 
     Nothing was changed.
+
+    Args:
+        message, diagnosis: as for every error.
+        changes: the changes that would be needed, with their statements, one a line.
+        approval: a value of `--on-drift` that permits these very changes, and no others; empty if
+            they cannot be made.
     """
 
     exit_code = EXIT_DRIFT
+
+    def __init__(
+        self,
+        message: str,
+        diagnosis: Diagnosis | None = None,
+        *,
+        changes: tuple[str, ...] = (),
+        approval: str = "",
+    ) -> None:
+        super().__init__(message, diagnosis)
+        self.changes = changes
+        self.approval = approval
+
+
+class TooManyDeletes(PermanentError):
+    """A night would delete more rows than `--deletes` permits. Nothing was deleted or merged.
+
+    Args:
+        message, diagnosis: as for every error.
+        deleted: the number of rows that would be deleted.
+        rows: the number of rows that the target would have without deletes.
+        approval: a value of `--deletes` that permits these numbers, and no others.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        diagnosis: Diagnosis | None = None,
+        *,
+        deleted: int = 0,
+        rows: int = 0,
+        approval: str = "",
+    ) -> None:
+        super().__init__(message, diagnosis)
+        self.deleted = deleted
+        self.rows = rows
+        self.approval = approval
 
 
 class SnapshotLost(PermanentError):

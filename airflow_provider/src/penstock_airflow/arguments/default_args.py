@@ -8,10 +8,9 @@ from importlib import import_module
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
-from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
-
 from penstock_airflow.arguments.endpoint import ARGUMENTS
 from penstock_airflow.arguments.options import OPTIONS
+from penstock_airflow.sdk import AIRFLOW_3
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,7 +58,7 @@ def _current_default_args() -> dict[str, Any]:
 
     Neither version of Airflow has a public name for the objects that hold them.
     """
-    if AIRFLOW_V_3_0_PLUS:
+    if AIRFLOW_3:
         home = import_module("airflow.sdk.definitions._internal.contextmanager")
         dag, group_of = home.DagContext.get_current(), home.TaskGroupContext.get_current
     else:

@@ -9,12 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.providers.common.compat.connection import get_async_connection
-from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook
-
 from penstock import Place, UsageError, holds_secret, place_of, with_parameters
 from penstock_airflow.hooks.aws import s3_parameters
 from penstock_airflow.hooks.penstock import connection_url
+from penstock_airflow.sdk import AirflowNotFoundException, BaseHook, get_async_connection
 
 SOURCE_ARGUMENTS = ("source_conn_id", "source", "source_aws_conn_id")
 TARGET_ARGUMENTS = ("target_conn_id", "target", "target_aws_conn_id")

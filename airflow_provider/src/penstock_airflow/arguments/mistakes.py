@@ -7,11 +7,10 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any
 
-from airflow.providers.common.compat.sdk import BaseOperator
-
 from penstock import UsageError, as_arguments, value_mistakes
 from penstock_airflow.arguments.endpoint import SOURCE_ARGUMENTS, TARGET_ARGUMENTS, Endpoint
 from penstock_airflow.arguments.options import is_dynamic
+from penstock_airflow.sdk import BaseOperator
 
 # Airflow's own, which it passes to operators that it creates to check mapped arguments.
 _INTERNAL = "_airflow"

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import XComArg
+    from penstock_airflow.sdk import XComArg
 
 Returned: TypeAlias = "XComArg"
 """The output of another task."""

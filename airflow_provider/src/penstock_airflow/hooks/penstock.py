@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from airflow.providers.common.compat.sdk import BaseHook
-
 import penstock
 from penstock import (
     ConnectionFields,
@@ -18,6 +16,7 @@ from penstock import (
     url_of_connection,
 )
 from penstock_airflow.provider_info import FIELD_BEHAVIOUR
+from penstock_airflow.sdk import BaseHook
 
 _TYPE = "penstock"
 # The extra field of such a connection that holds the type of database.

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.providers.common.compat.sdk import Asset, AssetAlias
-
 from penstock import RunStatus, TableRef, place_of
 from penstock_airflow.arguments.endpoint import Endpoint
 from penstock_airflow.runs.results import summary_of
+from penstock_airflow.sdk import Asset, AssetAlias
 
 # Fields of a run's summary.
 _EVENT_FIELDS = (

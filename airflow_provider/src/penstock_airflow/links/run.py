@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
-from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
-
 from penstock_airflow.runs.nearest_task import is_kind, nearest
+from penstock_airflow.sdk import AIRFLOW_3, BaseOperatorLink, conf
 
 REPORT_PREFIX = "/penstock"
 REPORT_KEY = "penstock_report"
@@ -58,7 +56,7 @@ def report_url(dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> s
         task_id: the task that has stored the report.
         map_index: the index of the mapped task; -1 if it is not mapped.
     """
-    if not AIRFLOW_V_3_0_PLUS:
+    if not AIRFLOW_3:
         return task_url(dag_id, run_id, task_id)
     query = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
     if map_index >= 0:
@@ -82,7 +80,7 @@ def task_url(dag_id: str, run_id: str, task_id: str, *, mapped: bool = False) ->
         task_id: the task.
         mapped: whether to return the list of mapped tasks.
     """
-    if AIRFLOW_V_3_0_PLUS:
+    if AIRFLOW_3:
         dag, run, task = (quote(name, safe="") for name in (dag_id, run_id, task_id))
         return f"{_base()}/dags/{dag}/runs/{run}/tasks/{task}{'/mapped' if mapped else ''}"
     base = conf.get("webserver", "base_url").rstrip("/")

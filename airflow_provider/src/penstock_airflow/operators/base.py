@@ -7,14 +7,6 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from typing import Any, TypeVar
 
-from airflow.providers.common.compat.sdk import (
-    AirflowException,
-    AirflowFailException,
-    BaseOperator,
-    get_current_context,
-)
-from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
-
 import penstock
 from penstock import (
     BatchFinished,
@@ -38,6 +30,13 @@ from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.links.run import REPORT_KEY
 from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import overtaken_status
+from penstock_airflow.sdk import (
+    AIRFLOW_3,
+    AirflowException,
+    AirflowFailException,
+    BaseOperator,
+    get_current_context,
+)
 
 LastEvent = TypeVar("LastEvent", Finished, BatchFinished)
 _CHARTS = "penstock report {} --target URL --html FILE"
@@ -210,12 +209,16 @@ class PenstockOperator(TargetOperator):
                 "the task was killed; rows that were not committed are rolled back"
             ) from None
         except PenstockError as error:
+            self._ask_before_failing(error)
             raise airflow_exception(error, finished, self._how_to_start_again()) from None
         finally:
             self._copying = False
         self._check_not_killed()
         assert finished is not None
         return finished
+
+    def _ask_before_failing(self, error: PenstockError) -> None:
+        """Ask a person about an error; overridden by operators that do."""
 
     def _how_to_start_again(self) -> str:
         """Return what to clear for a new run: of a group, its first task."""
@@ -257,13 +260,13 @@ class PenstockOperator(TargetOperator):
             self._log_warning(f"cannot read the whole report: {error.message}")
             self.log.info("the task's report\n%s", as_arguments(report_text(finished, "")))
             return
-        charts = "button Run report" if AIRFLOW_V_3_0_PLUS else _CHARTS.format(run_id)
+        charts = "button Run report" if AIRFLOW_3 else _CHARTS.format(run_id)
         self.log.info(
             "the report, with charts: %s\n%s",
             charts,
             as_arguments(whole_report_text(report, finished)),
         )
-        if AIRFLOW_V_3_0_PLUS:
+        if AIRFLOW_3:
             # The links open a page that shows this XCom.
             get_current_context()["ti"].xcom_push(
                 key=REPORT_KEY, value=_in_arguments(run_report_html(report))

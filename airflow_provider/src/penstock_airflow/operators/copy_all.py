@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
 from penstock import (
     BatchFinished,
@@ -59,6 +57,7 @@ from penstock_airflow.runs.run_ids import (
     run_id_of,
     starts_new_run,
 )
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 
 class CopyAllOperator(LineageMixin, PenstockOperator):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
 from penstock import Finished
 from penstock_airflow.arguments.endpoint import ARGUMENTS
@@ -26,6 +24,7 @@ from penstock_airflow.runs.nights import (
 from penstock_airflow.runs.results import covered_result, result_of
 from penstock_airflow.runs.run_ids import clearings, recopies_partition
 from penstock_airflow.runs.task_states import Tasks, dag_run_has_ended
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 LABEL = "{{ task.partition['label'] }}"
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from datetime import timedelta
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
-from penstock import CopySpec, Ending, Event, PenstockError
+from penstock import CopySpec, Ending, Event, PenstockError, UsageError
 from penstock_airflow.arguments import option_types as option
 from penstock_airflow.arguments.default_args import with_partial_defaults
 from penstock_airflow.arguments.endpoint import ARGUMENTS, endpoint_arguments
@@ -26,7 +25,8 @@ from penstock_airflow.arguments.options import (
 from penstock_airflow.lineage.assets import emit
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import ReportLink
-from penstock_airflow.operators.base import PenstockOperator, airflow_exception
+from penstock_airflow.operators.approval import Approvable, AskingOperator
+from penstock_airflow.operators.base import airflow_exception
 from penstock_airflow.runs.claims import claim_of, give_up_quietly, has_tries_left
 from penstock_airflow.runs.nights import (
     COVERED,
@@ -41,11 +41,12 @@ from penstock_airflow.runs.nights import (
 from penstock_airflow.runs.packing import MAX_LABEL
 from penstock_airflow.runs.results import summary_of
 from penstock_airflow.runs.run_ids import clearings, run_id_of, starts_new_run
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 LABEL = "{{ task.copied }}"
 
 
-class CopyTableOperator(LineageMixin, PenstockOperator):
+class CopyTableOperator(LineageMixin, AskingOperator):
     """Copies a table in one task, with several streams: suited to many small tables.
 
     A retry continues the run: it copies what is not committed. In mode append, so does clearing
@@ -57,6 +58,7 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
     Args:
         recopy: whether clearing this task starts a new run. By default it does, except in mode
             append, which would double the rows.
+        approve, response_timeout: whether to ask a person, and how long; see `AskingOperator`.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
         source_conn_id, source, source_aws_conn_id: where to read: an Airflow connection, or a URL
             without secrets and an `aws` connection with its keys.
@@ -75,6 +77,8 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
         self,
         *,
         recopy: bool | None = None,
+        approve: Approvable | Sequence[Approvable] = (),
+        response_timeout: timedelta | None = None,
         outlet: Any = None,
         # options: scripts/option_arguments.py
         source_conn_id: option.Text | None = None,
@@ -151,7 +155,13 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
             check_arguments(
                 kwargs, known=parameters_of(type(self)), options=options, endpoints=endpoints
             )
-            super().__init__(**endpoints, control_schema=control_schema, **kwargs)
+            super().__init__(
+                approve=approve,
+                response_timeout=response_timeout,
+                **endpoints,
+                control_schema=control_schema,
+                **kwargs,
+            )
             check_options(options, self._source, self._target)
         self.options = options
         self._uses_interval = uses_interval(options)
@@ -235,12 +245,26 @@ class CopyTableOperator(LineageMixin, PenstockOperator):
             self.log.warning("%s; starting a new run from there", overtaken_message(STALE, status))
         raise AirflowException(f"{MAX_RUNS} runs in a row were overtaken by other nights")
 
+    def _approvals(self, run_id: str, target: str) -> dict[str, str]:
+        """Return the options that a person has approved, in this try or an earlier one."""
+        if not self.approve:
+            return {}
+        try:
+            stored = penstock.status(run_id, target=target, control_schema=self.control_schema)
+        except UsageError:
+            return self.approved_options  # there is no run yet
+        return {"on_drift": stored.run.spec["on_drift"], **self.approved_options}
+
+    def _waiting_run(self) -> str:
+        return self._run_id or ""
+
     def _run_once(self, context: Any, run_id: str, urls: dict[str, Any]) -> dict[str, Any]:
         try:
             if self._uses_interval:
                 check_interval(context)
             claim = claim_of(context)
-            spec = build_spec(urls["source"], urls["target"], self.options, run_id, claim)
+            options = {**self.options, **self._approvals(run_id, urls["target"])}
+            spec = build_spec(urls["source"], urls["target"], options, run_id, claim)
         except PenstockError as error:
             raise airflow_exception(error) from None
         # A night always reads the source as it is now.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import conf
-
 import penstock
 from penstock import Ending, PenstockError, UsageError, mode_of
 from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS
 from penstock_airflow.operators.base import TargetOperator, airflow_exception
 from penstock_airflow.runs.missing_run import require_run_id
 from penstock_airflow.runs.packing import pack
+from penstock_airflow.sdk import conf
 
 
 class PlanCopyOperator(TargetOperator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import penstock
@@ -21,7 +22,8 @@ from penstock_airflow.arguments.options import (
     uses_interval,
 )
 from penstock_airflow.links.run import ReportLink
-from penstock_airflow.operators.base import NEW_RUN, PenstockOperator, airflow_exception
+from penstock_airflow.operators.approval import Approvable, AskingOperator
+from penstock_airflow.operators.base import NEW_RUN, airflow_exception
 from penstock_airflow.runs.claims import claim_of
 from penstock_airflow.runs.final_task import passed_final_task
 from penstock_airflow.runs.nearest_task import nearest
@@ -37,7 +39,7 @@ from penstock_airflow.runs.task_states import Tasks
 _WORKERS = ("PlanCopyOperator", "CopyPartitionOperator", "VerifyCopyOperator")
 
 
-class PrepareCopyOperator(PenstockOperator):
+class PrepareCopyOperator(AskingOperator):
     """Checks source and target, plans, and stores the run in the target.
 
     It does not touch the target's table: the first partition empties or creates it, as the mode
@@ -51,6 +53,7 @@ class PrepareCopyOperator(PenstockOperator):
             append, which would double the rows. It never does unless all later tasks that work on
             the run are cleared with it: the new run would empty the table, and the others would not
             copy their partitions again.
+        approve, response_timeout: whether to ask a person, and how long; see `AskingOperator`.
         source_conn_id, source, source_aws_conn_id: where to read: an Airflow connection, or a URL
             without secrets and an `aws` connection with its keys.
         target_conn_id, target, target_aws_conn_id: where to write, likewise.
@@ -68,6 +71,8 @@ class PrepareCopyOperator(PenstockOperator):
         self,
         *,
         recopy: bool | None = None,
+        approve: Approvable | Sequence[Approvable] = (),
+        response_timeout: timedelta | None = None,
         # options without schema_only: scripts/option_arguments.py
         source_conn_id: option.Text | None = None,
         source: option.Text | None = None,
@@ -139,7 +144,13 @@ class PrepareCopyOperator(PenstockOperator):
             check_arguments(
                 kwargs, known=parameters_of(type(self)), options=options, endpoints=endpoints
             )
-            super().__init__(**endpoints, control_schema=control_schema, **kwargs)
+            super().__init__(
+                approve=approve,
+                response_timeout=response_timeout,
+                **endpoints,
+                control_schema=control_schema,
+                **kwargs,
+            )
             check_options(options, self._source, self._target)
         self.options = options
         self._uses_interval = uses_interval(options)
@@ -157,7 +168,13 @@ class PrepareCopyOperator(PenstockOperator):
             if again:
                 run_id = run_in_use or run_id
             claim = claim_of(context, [task.task_id for task in self._workers()])
-            spec = build_spec(urls["source"], urls["target"], self.options, run_id, claim)
+            spec = build_spec(
+                urls["source"],
+                urls["target"],
+                {**self.options, **self.approved_options},
+                run_id,
+                claim,
+            )
             renew = bool(clearings(context["ti"])) and run_in_use is None
             status = penstock.create(spec, renew=renew)
             if status.renewed:
@@ -171,6 +188,7 @@ class PrepareCopyOperator(PenstockOperator):
                 # There is one reader, which reads everything once, with a snapshot of its own.
                 penstock.release(run.run_id, target=spec.target, control_schema=spec.control_schema)
         except PenstockError as error:
+            self._ask_before_failing(error)
             raise airflow_exception(error, again=NEW_RUN.format("this task")) from None
         plan = run.plan
         self.log.info(

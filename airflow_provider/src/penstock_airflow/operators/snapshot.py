@@ -8,8 +8,6 @@ from contextlib import closing, suppress
 from threading import Event as Flag
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
 from penstock import (
     PenstockError,
@@ -31,6 +29,7 @@ from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.nights import COVERED, covered_by, overtaken_message
 from penstock_airflow.runs.run_ids import clearings
 from penstock_airflow.runs.task_states import Tasks
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 from penstock_airflow.triggers.snapshot import NO_READERS, READERS_INTERVAL, HoldSnapshotTrigger
 
 PRIORITY = 1_000

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
-
 import penstock
 from penstock import Finished, PenstockError, combined_report
 from penstock_airflow.arguments.endpoint import ARGUMENTS
@@ -14,7 +12,8 @@ from penstock_airflow.arguments.options import overrides
 from penstock_airflow.lineage.assets import emit
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import PartitionsLink, ReportLink
-from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator, airflow_exception
+from penstock_airflow.operators.approval import AskingOperator
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT, airflow_exception
 from penstock_airflow.runs.final_task import check_final_task_cleared
 from penstock_airflow.runs.missing_run import raise_missing_run
 from penstock_airflow.runs.nearest_task import nearest
@@ -27,9 +26,10 @@ from penstock_airflow.runs.nights import (
 )
 from penstock_airflow.runs.results import executions, summary_of
 from penstock_airflow.runs.run_ids import clearings
+from penstock_airflow.sdk import AirflowException, AirflowFailException
 
 
-class VerifyCopyOperator(LineageMixin, PenstockOperator):
+class VerifyCopyOperator(LineageMixin, AskingOperator):
     """Checks that every partition is committed, ends the run, and writes its report to the log.
 
     It compares source and target if the run asks for it (`verify="counts"` or `"checksums"`), then
@@ -46,7 +46,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
         on_snapshot_lost: overrides the run's own option. Once this task has been cleared, the rest
             is read as it is now.
         outlet: an `Asset` or `AssetAlias` for the target's table; it gets an event.
-        kwargs: source, target, and the arguments of every operator.
+        kwargs: source, target, and the arguments of `AskingOperator` and every operator.
     """
 
     template_fields: Sequence[str] = ("run_id", "copied", *ARGUMENTS)
@@ -134,6 +134,7 @@ class VerifyCopyOperator(LineageMixin, PenstockOperator):
                 finish=True,
                 degree=self.degree,
                 **overrides(self.on_snapshot_lost),
+                **self.approved_options,
             )
         )
 

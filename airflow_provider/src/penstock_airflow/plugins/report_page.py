@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
-from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
 
 from penstock_airflow.links.run import REPORT_KEY, REPORT_PREFIX, task_url
+from penstock_airflow.sdk import AIRFLOW_3
 
 # The author of a DAG may store anything as an XCom. The page runs no script, fetches nothing, and
 # does not have the user's session.
@@ -70,7 +70,5 @@ class PenstockPlugin(AirflowPlugin):  # type: ignore[misc, unused-ignore]
 
     name = "penstock"
     fastapi_apps = (
-        [{"app": _serve, "url_prefix": REPORT_PREFIX, "name": "Penstock"}]
-        if AIRFLOW_V_3_0_PLUS
-        else []
+        [{"app": _serve, "url_prefix": REPORT_PREFIX, "name": "Penstock"}] if AIRFLOW_3 else []
     )

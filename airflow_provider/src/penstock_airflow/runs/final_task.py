@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException
-
 from penstock_airflow.runs.nearest_task import nearest
 from penstock_airflow.runs.task_states import Tasks
+from penstock_airflow.sdk import AirflowFailException
 
 
 def passed_final_task(task: Any, context: Any) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
-
 from penstock_airflow.runs.task_states import Tasks
+from penstock_airflow.sdk import AirflowFailException, AirflowSkipException
 
 # The XCom that branching tasks leave for cleared tasks (Airflow's SkipMixin).
 _KEY = "skipmixin_key"

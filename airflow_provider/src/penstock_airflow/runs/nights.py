@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow.providers.common.compat.sdk import Asset
-
 import penstock
 from penstock import MODES, PenstockError, RunStatus
+from penstock_airflow.sdk import Asset
 
 STATE_KEY = "penstock_watermark"
 MAX_RUNS = 20

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
+from penstock_airflow.sdk import AIRFLOW_3
 
 FINISHED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 FAILED = frozenset({"failed", "upstream_failed"})
@@ -48,7 +48,7 @@ class Tasks:
         """Return the state of each task instance, from Airflow's API server or database."""
         if not self.task_ids:
             return []
-        states = _states_3(self) if AIRFLOW_V_3_0_PLUS else [state for state, _ in _rows_2(self)]
+        states = _states_3(self) if AIRFLOW_3 else [state for state, _ in _rows_2(self)]
         return [None if state is None else str(getattr(state, "value", state)) for state in states]
 
     def are_finished(self) -> bool:
@@ -78,18 +78,14 @@ class Tasks:
         A task that was skipped before it started has a duration of exactly zero; other durations
         may be unknown.
         """
-        durations = (
-            _durations_3(self)
-            if AIRFLOW_V_3_0_PLUS
-            else [duration for _, duration in _rows_2(self)]
-        )
+        durations = _durations_3(self) if AIRFLOW_3 else [duration for _, duration in _rows_2(self)]
         return any(duration != 0 for duration in durations)
 
 
 def dag_run_has_ended(context: Any) -> bool:
     """Whether the DAG run of a task has ended, because a user marked it, though the task runs."""
     ti = context["ti"]
-    if AIRFLOW_V_3_0_PLUS:
+    if AIRFLOW_3:
         # Airflow 2 has no such module.
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
 

@@ -149,7 +149,7 @@ def check_same_shape(
         or run.plan.load.table != route.target_ref
         or bool(changes_of(run.plan.load))
     )
-    if route.map == "name" and (loading.drift.ignores or loading.drift.makes):
+    if route.map == "name" and loading.drift.lets_columns_differ:
         route = derived(route, columns=tuple(before))  # the target may have others
     if run.prepared_at is not None or not made_by_run:
         theirs = _loaded_columns(run, target)

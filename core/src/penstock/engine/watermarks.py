@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -117,9 +117,7 @@ def _meant(control: ControlStore, name: str) -> str:
         UsageError: the name means no watermark, or several.
     """
     names = [each.name for each in control.watermarks.latest_of_all()]
-    meant = [each for each in names if name in (_on_one_line(each), *each.split(_TO))] or [
-        each for each in names if _is_shortened(name, _on_one_line(each))
-    ]
+    meant = _meanings(names, name)
     if len(meant) == 1:
         return meant[0]
     if meant:
@@ -128,6 +126,31 @@ def _meant(control: ControlStore, name: str) -> str:
     expected = ", ".join(map(repr, names)) or "none: no copy with --incremental has ended here"
     near = did_you_mean(name, {part: each for each in names for part in (each, *each.split(_TO))})
     raise UsageError(f"watermark: expected one of {expected}; found {name!r}{near}")
+
+
+def find_watermark(control: ControlStore, name: str) -> Watermark | None:
+    """Return the latest watermark of a name; None if no night has ended under it.
+
+    Args:
+        control: the control store of the target.
+        name: as in `watermark_history`.
+
+    Raises:
+        UsageError: the name means several watermarks.
+    """
+    if control.watermarks.history(name):
+        return control.watermarks.history(name)[0]
+    names = [each.name for each in control.watermarks.latest_of_all()]
+    if not _meanings(names, name):
+        return None
+    return _history(control, name)[0]
+
+
+def _meanings(names: Sequence[str], name: str) -> list[str]:
+    """Return the watermarks that a name may mean."""
+    return [each for each in names if name in (_on_one_line(each), *each.split(_TO))] or [
+        each for each in names if _is_shortened(name, _on_one_line(each))
+    ]
 
 
 def _on_one_line(name: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import Drifted, PlanningError
+from penstock.model.codec import to_json
 from penstock.model.drift import ADD, GONE, KINDS, RECOMPUTE, RENAME, WIDEN, ColumnChange
 from penstock.model.nights import Night, Watermark
 from penstock.model.source_columns import SourceColumn, changed_meaning, match_earlier
@@ -16,7 +19,7 @@ from penstock.planning.hidden_columns import remember_hidden
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.route import Route
 from penstock.spec.option import derived
-from penstock.spec.source_changes import FAIL, IGNORE
+from penstock.spec.source_changes import APPROVED, FAIL, IGNORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +209,23 @@ def omitted_changes(loading: Loading, drift: Drift) -> tuple[ColumnChange, ...]:
     if loading.drift.ignores:
         return ()
     makes = loading.drift.makes
+    if loading.drift.approved == approval_of(drift.changes):
+        return tuple(each for each in drift.changes if each.refused)
     return tuple(
         each
         for each in drift.changes
         if each.refused or (each.kind not in makes if each.kind != GONE else not makes)
     )
+
+
+def approval_of(changes: Sequence[ColumnChange]) -> str:
+    """Return a digest of changes, by which a plan recognises those that a person has approved.
+
+    What they cost is left out, because the number of rows in it is an estimate.
+    """
+    facts = to_json([replace(each, cost="") for each in changes])
+    text = json.dumps(facts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def planned_changes(loading: Loading, drift: Drift | None) -> tuple[ColumnChange, ...]:
@@ -239,11 +254,15 @@ def drift_error(
     remedies = [] if refused else [f"--on-drift {use} to make all of these changes"]
     remedies += [f"--on-drift {IGNORE} to copy only the columns that both have"]
     begins = mismatch or f"{route.source_name} has changed"
+    changes = tuple(f"{each}{_more(each, omitted)}" for each in drift.changes)
+    approval = ",".join((*sorted(loading.drift.makes), f"{APPROVED}{approval_of(drift.changes)}"))
     return Drifted(
         f"{begins}\n--on-drift {value} does not change {route.target_name}; the changes "
         "needed are:\n"
-        + "\n".join(f"  {each}{_more(each, omitted)}" for each in drift.changes)
-        + f"\nuse {', or '.join(remedies)}"
+        + "\n".join(f"  {each}" for each in changes)
+        + f"\nuse {', or '.join(remedies)}",
+        changes=changes,
+        approval="" if refused else approval,
     )
 
 

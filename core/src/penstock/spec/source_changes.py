@@ -10,6 +10,8 @@ from penstock.model.drift import ADD, KINDS, RENAME, WIDEN
 
 IGNORE, HARD, SOFT, FAIL = "ignore", "hard", "soft", "fail"
 DEFAULT_COLUMN = "deleted_at"
+APPROVED = "approved:"
+"""The prefix of what a person has approved: the digest of column changes, or numbers of rows."""
 MOST_DELETED = "30%,1000"
 """The limit unless the option names one."""
 
@@ -22,13 +24,19 @@ class MostDeleted:
     """A share of the target's rows, 0 to 1."""
     floor: int
     """The number of rows that may be deleted in any case."""
+    approved: tuple[int, int] | None = None
+    """The only number of rows that may be deleted, and that of the target's; None for any."""
 
     def __str__(self) -> str:
+        if self.approved is not None:
+            return "exactly {:,} of {:,} rows, as approved".format(*self.approved)
         rows = f" or {self.floor:,} rows" if self.floor else ""
         return f"{self.share * 100:g}%{rows}"
 
     def allows(self, deletions: int, rows: int) -> bool:
         """Whether a number of deletions is allowed in a table with a number of rows."""
+        if self.approved is not None:
+            return deletions == 0 or (deletions, rows) == self.approved
         return deletions <= max(self.floor, self.share * rows)
 
 
@@ -72,7 +80,20 @@ def parse_deletes(text: str) -> Deletes:
     if comma and how == IGNORE:
         raise UsageError(f"--deletes: ignore deletes nothing: omit the limit; found {text!r}")
     column = (column or DEFAULT_COLUMN) if how == SOFT else ""
+    if match := re.fullmatch(rf"\s*{APPROVED}(\d+)/(\d+)\s*", limit):
+        return Deletes(how, column, MostDeleted(0, 0, (int(match[1]), int(match[2]))))
     return Deletes(how, column, parse_most_deleted(limit, "--deletes") if comma else _USUAL)
+
+
+def approved_deletes(text: str, deleted: int, rows: int) -> str:
+    """Return a value of `--deletes` that permits only these numbers.
+
+    Args:
+        text: the value that does not permit them.
+        deleted: the number of rows to delete.
+        rows: the number of the target's rows before.
+    """
+    return f"{text.partition(',')[0]},{APPROVED}{deleted}/{rows}"
 
 
 def parse_most_deleted(text: str, flag: str) -> MostDeleted:
@@ -102,6 +123,14 @@ class OnDrift:
     """Whether to copy only the columns that both sides have."""
     makes: frozenset[str]
     """The kinds of changes to make in the target; see `ColumnChange`."""
+    approved: str = ""
+    """The digest of the changes that are made all together, whatever their kinds; empty if none
+    were approved."""
+
+    @property
+    def lets_columns_differ(self) -> bool:
+        """Whether a copy may go on although columns have diverged."""
+        return self.ignores or bool(self.makes or self.approved)
 
 
 def parse_on_drift(text: str) -> OnDrift:
@@ -113,6 +142,11 @@ def parse_on_drift(text: str) -> OnDrift:
     words = [word.strip() for word in text.split(",")]
     if words in ([FAIL], [IGNORE]):
         return OnDrift(words == [IGNORE], frozenset())
+    if re.fullmatch(rf"{APPROVED}[0-9a-f]+", words[-1]):
+        approved = words.pop().removeprefix(APPROVED)
+        return OnDrift(
+            ignores=False, makes=parse_on_drift(",".join(words) or FAIL).makes, approved=approved
+        )
     if not set(words) <= {ADD, WIDEN, RENAME}:
         raise UsageError(
             f"--on-drift: expected {FAIL}, {IGNORE}, or some of {', '.join(KINDS)}, separated by "

@@ -18,7 +18,7 @@ _FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _COMMAND = re.compile(r"(`[^`]*`)")
 # Values that cannot be mistaken for the words of a sentence, by option.
 _FORMS = {
-    "deletes": r"(?:ignore|hard|soft(?::\w+)?)\b(?:,[\d.]+%(?:,\d[\d_]*)?)?",
+    "deletes": r"(?:ignore|hard|soft(?::\w+)?)\b(?:,approved:\d+/\d+|,[\d.]+%(?:,\d[\d_]*)?)?",
     "incremental": r"(?:xmin|files)\b",
     "on_drift": r"(?:fail|ignore)\b",
     "partitions": r"\d+ rows\b",

@@ -26,10 +26,11 @@ from penstock.backends.api.optional.nights import (
 )
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
-from penstock.errors import PermanentError
+from penstock.errors import PermanentError, TooManyDeletes
 from penstock.model.extents import Whole
 from penstock.model.tables import ColumnPair
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.source_changes import approved_deletes
 
 # Keys in a range; the number and the share of keys up to which ranges are searched alone.
 RANGE_KEYS = 1024
@@ -186,17 +187,21 @@ def _check_share(spec: CopySpec, mine: int, theirs: int) -> None:
     """Check that no more rows are deleted than allowed.
 
     Raises:
-        PermanentError: more rows would be deleted than are allowed.
+        TooManyDeletes: more rows would be deleted than are allowed.
     """
     deleted, most = theirs - mine, spec.deletion.most
-    if most.allows(deleted, theirs) and (mine or deleted == 0 or most.share == 1):
+    empties = mine == 0 and deleted and most.share < 1 and most.approved is None
+    if most.allows(deleted, theirs) and not empties:
         return
     allowed = spec.deletes.partition(",")[0]
     amount = "no rows at all" if mine == 0 else f"{mine:,} rows"
-    raise PermanentError(
+    raise TooManyDeletes(
         f"--deletes {spec.deletes}: {spec.source_name} has {amount}, and {spec.target_name} would "
         f"lose {deleted:,} of {theirs:,}; at most {most} may be deleted. Nothing was deleted or "
-        f"merged; if the rows should be deleted, allow more: --deletes {allowed},100%"
+        f"merged; if the rows should be deleted, allow more: --deletes {allowed},100%",
+        deleted=deleted,
+        rows=theirs,
+        approval=approved_deletes(spec.deletes, deleted, theirs),
     )
 
 

@@ -60,6 +60,12 @@ class ParquetBackend:
 
         return ParquetSource(url)
 
+    def list_files(self, url: str) -> dict[str, str]:
+        from penstock.backends.parquet.files.listing import list_files  # noqa: PLC0415
+
+        files = list_files(location.parse(url, "--source"), may_be_none=True)
+        return {file.path: f"{file.size} {file.version}" for file in files}
+
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         from penstock.backends.parquet.files.snapshot import FilesSnapshot  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ from penstock.backends.api.facts import (
     TableStatistics,
 )
 from penstock.backends.api.optional.cursors import CursorRange, CursorState
+from penstock.backends.api.optional.writes import TableWrites
 from penstock.backends.api.worker import ROWS
 from penstock.backends.postgresql.attempt.older_sessions import Guard
 from penstock.backends.postgresql.catalog.casting import castable
@@ -77,6 +78,7 @@ from penstock.backends.postgresql.session.statements import relation as read_fro
 from penstock.backends.postgresql.session.waiting import watcher
 from penstock.backends.postgresql.snapshot.importing import REACHED, import_locked, import_snapshot
 from penstock.backends.postgresql.snapshot.locks import AT_ONCE, join_locks
+from penstock.backends.postgresql.snapshot.writes import read_writes, was_all_read
 from penstock.errors import PenstockError
 from penstock.model.extents import Bound, Extent, Key, Whole
 from penstock.model.nights import Cursor, Horizon, SourceVersions
@@ -339,6 +341,13 @@ class PostgresSource:
                 read = partial(read_states, self._connection)
                 state = self._about(relation).get("state", relation, read)
             return settled_state(self._connection, relation, state)
+
+    def writes(self, table: TableRef) -> TableWrites:
+        with planning("source", f"writes to {table}"):
+            return read_writes(self._connection, table, self._about(table).oid(table))
+
+    def was_all_read(self, table: TableRef, planned: SourceState, read: Horizon) -> bool:
+        return was_all_read(planned, self.state(table), read)
 
     max_transaction_distance = FURTHEST
 

@@ -66,6 +66,16 @@ class TextBackend:
 
         return TextSource(url)
 
+    def list_files(self, url: str) -> dict[str, str]:
+        from penstock.backends.parquet.files.listing import list_files  # noqa: PLC0415
+
+        parsed = location.parse(url, "--source")
+        files = list_files(parsed.files, may_be_none=True)
+        ours = [file for file in files if location.is_text_file(file.path, parsed.options.format)]
+        # If the URL names a single file or the format, the suffix does not matter.
+        chosen = ours or (files if len(files) == 1 else ())
+        return {file.path: f"{file.size} {file.version}" for file in chosen}
+
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         from penstock.backends.text.files.snapshot import TextSnapshot  # noqa: PLC0415
 

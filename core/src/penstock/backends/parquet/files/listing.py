@@ -56,8 +56,15 @@ class ListedFile:
         return dict(reversed(values.items()))
 
 
-def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFile, ...]:
+def list_files(
+    location: FilesLocation, side: str = "source", *, may_be_none: bool = False
+) -> tuple[ListedFile, ...]:
     """Return all files that a URL refers to, each once, sorted by path.
+
+    Args:
+        location: where the files are.
+        side: `source` or `target`, for messages.
+        may_be_none: whether no file need match.
 
     Raises:
         PlanningError: no file matches.
@@ -72,7 +79,7 @@ def list_files(location: FilesLocation, side: str = "source") -> tuple[ListedFil
                 files = list(_local(pattern))
             else:
                 files = list(_remote(s3_client(location, side), pattern))
-        if not files:
+        if not (files or may_be_none):
             raise PlanningError(
                 f"{side}: {shown}: expected at least one file, found "
                 + (

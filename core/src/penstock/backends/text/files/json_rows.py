@@ -32,6 +32,8 @@ Row = dict[str, msgspec.Raw]
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode_lines = msgspec.json.Encoder().encode_lines
+# Before msgspec 0.21, its errors are no ValueError.
+_REJECTED = (ValueError, msgspec.DecodeError)
 _NULL = msgspec.Raw(b"null")
 
 
@@ -85,7 +87,7 @@ def _fast_rows(block: bytes, lines: Sequence[bytes]) -> list[Row] | None:
         if not block.isascii():
             block.decode()
         rows: list[Row] = list(map(_decode, filter(None, lines)))
-    except (ValueError, RecursionError):
+    except (*_REJECTED, RecursionError):
         return None
     if b'""' in block and any("" in row for row in rows):
         return None
@@ -102,7 +104,7 @@ def _row(line: bytes, place: str) -> Row:
         text = line.decode()
         try:
             row: Row = _decode(line)
-        except (ValueError, RecursionError):
+        except (*_REJECTED, RecursionError):
             row = {name: msgspec.Raw(json) for name, json in object_of(text, place).items()}
     except UnicodeDecodeError:
         raise Broken(f"{place}: expected UTF-8, found other bytes") from None
