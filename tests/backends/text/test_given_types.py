@@ -167,8 +167,17 @@ def test_late_values_of_another_type(
     failed = OneCopy(**options(server, url))
     assert f"a.csv: row {MANY + 3:,}, column 'v': expected a value of " in failed.message
     assert shown in failed.message
-    assert "add ?types=text" in failed.message
+    assert "add ?types=inferred" in failed.message
     assert server.rows("SELECT * FROM public.t") == []
+
+
+def test_types_may_be_inferred_instead(server: Side, tmp_path: Path) -> None:
+    server.run("CREATE TABLE public.t (n int, v int)")
+    url = write_file(tmp_path / "a.csv", late("1", "1.0")) + "?types=inferred"
+    assert types_of(server, url) is None
+    OneCopy(**options(server, url)).done()
+    assert server.count() == MANY + 1
+    assert server.count(where="v <> 1") == 0
 
 
 @pytest.mark.parametrize(

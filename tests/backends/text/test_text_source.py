@@ -343,7 +343,7 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
     [
         ("file:///a.csv?header=maybe", "header: expected true or false"),
         ("file:///a.csv?delimiter=ab", "delimiter: expected tab or one ASCII character"),
-        ("file:///a.csv?types=int", "types: expected 'text'"),
+        ("file:///a.csv?types=int", "types: expected 'text', which"),
         ("file:///a.jsonl?header=false", "'header' applies to CSV only"),
         ("file:///a.csv.bz2", r"found \.bz2"),
         ("file:///a.csv,file:///b.jsonl", "expected files of one format"),

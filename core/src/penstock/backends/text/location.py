@@ -18,6 +18,8 @@ from penstock.errors import UsageError
 CSV, JSON_LINES = "csv", "jsonl"
 TEXT = "text"
 """The value of ``types`` for which no types are inferred."""
+INFERRED = "inferred"
+"""The value of ``types`` for which they are inferred even if a table gives them."""
 COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
 _FORMATS = {"csv": CSV, "tsv": CSV, "jsonl": JSON_LINES, "ndjson": JSON_LINES}
 _NAME = re.compile(
@@ -42,7 +44,8 @@ class TextOptions:
     delimiter: str = ","
     header: bool = True
     types: str = ""
-    """Empty: inferred from all values. `TEXT`: all columns are texts."""
+    """Empty: those of the table, else inferred from all values. `TEXT`: all columns are texts.
+    `INFERRED`: inferred in any case."""
     schema: str = ""
     """The columns with their types, if they are given; see `schema_to_text`. Values are then
     checked as they are read."""
@@ -170,10 +173,11 @@ def _options(location: FilesLocation, values: Mapping[str, str], flag: str) -> T
     if header not in ("true", "false"):
         raise UsageError(f"{flag}: header: expected true or false, found {header!r}")
     types = values.get("types", "").lower()
-    if types not in ("", TEXT):
+    if types not in ("", TEXT, INFERRED):
         raise UsageError(
-            f"{flag}: types: expected 'text', which reads all columns as texts, or nothing, which "
-            f"infers types from all values; found {types!r}"
+            f"{flag}: types: expected 'text', which reads all columns as texts, 'inferred', which "
+            "infers types from all values, or nothing, which takes the types of an existing table "
+            f"if it can; found {types!r}"
         )
     given = values.get(SCHEMA, "")
     return TextOptions(kind, extension, delimiter, header == "true", types, given)

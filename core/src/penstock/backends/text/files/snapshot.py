@@ -15,7 +15,7 @@ from penstock.backends.parquet.storage.filesystems import file_system
 from penstock.backends.shared.values.arrow import schema_from_text, schema_to_text
 from penstock.backends.text.files.contents import TextContents, find, schema
 from penstock.backends.text.files.given_types import given_types
-from penstock.backends.text.location import CSV, TEXT, TextLocation, given, is_text_file, parse
+from penstock.backends.text.location import CSV, TextLocation, given, is_text_file, parse
 from penstock.errors import PlanningError, SnapshotLost
 from penstock.model.snapshots import Snapshot
 
@@ -74,7 +74,7 @@ def with_types(
     """Return a URL with given types; see `TakesTypes.with_types`."""
     location = parse(url, "--source")
     options = location.options
-    if options.format != CSV or options.types == TEXT:
+    if options.format != CSV or options.types:
         return url
     files = listed(location)
     if any(file.keys for file in files):

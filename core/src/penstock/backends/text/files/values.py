@@ -18,8 +18,8 @@ FOLDER = {b"penstock": b"folder"}
 EXACT = 1 << 53
 """Below it, doubles distinguish all whole numbers."""
 _ADVICE = (
-    " (this is the table's type; to let the database read the texts instead, add ?types=text to "
-    "the file's name)"
+    " (this is the table's type; add ?types=inferred to the file's name to infer types from all "
+    "values instead, or ?types=text to leave the texts to the database)"
 )
 _LONG = r"^-?[0-9]{16,}$"
 
