@@ -20,6 +20,7 @@ from penstock.spec.batch_spec import BatchSpec, run_id_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.masks import meets
 from penstock.spec.modes import Table
+from penstock.spec.option import derived
 
 Found = tuple[Sequence[TableRequest], tuple[NotCopied, ...]]
 """The tables of a batch, and the objects that it leaves out."""
@@ -78,7 +79,7 @@ class BatchTables:
         missing: list[TableRef] = []
         spec = self._without_copied_heirs(table_spec, tables, missing)
         error = partial_inheritance(spec, missing) if missing else None
-        return TableRequest(spec=replace(spec, run_id=run_id_of(batch_id, spec)), error=error)
+        return TableRequest(spec=derived(spec, run_id=run_id_of(batch_id, spec)), error=error)
 
     def _check_columns(self, specs: Sequence[CopySpec]) -> None:
         """Check that each masked column is in at least one table.

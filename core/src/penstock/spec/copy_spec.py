@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 from penstock.errors import UsageError, did_you_mean
@@ -71,16 +72,14 @@ class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, PartitionOpti
             raise
 
     def _read_and_check(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            kind = type_of(item).partition(" | ")[0]
+        for name, default, kind in _kinds():
+            value = getattr(self, name)
             # Accept values as a file or a command line gives them: a list, a text with a unit.
-            if value is None and item.default is None:
+            if value is default or isinstance(value, PYTHON_TYPES.get(kind, ())):
                 continue
-            if not isinstance(value, PYTHON_TYPES.get(kind, ())):
-                if isinstance(value, tuple):
-                    value = list(value)
-                object.__setattr__(self, item.name, coerce(item.name, kind, value))
+            if isinstance(value, tuple):
+                value = list(value)
+            object.__setattr__(self, name, coerce(name, kind, value))
         _check_values(self)
         check_columns(self, self)
         check_partitioning(self, self)
@@ -165,6 +164,21 @@ class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, PartitionOpti
         return cls(**options)
 
 
+@cache
+def _kinds() -> list[tuple[str, Any, str]]:
+    """Return the name, the default and the kind of each option."""
+    return [
+        (item.name, item.default, type_of(item).partition(" | ")[0]) for item in fields(CopySpec)
+    ]
+
+
+@cache
+def _choices() -> list[tuple[str, tuple[str, ...]]]:
+    """Return the options with a choice of values, and these."""
+    choices = ((item.name, item.metadata["choices"]) for item in fields(CopySpec))
+    return [(name, allowed) for name, allowed in choices if allowed]
+
+
 def read_options(raw: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Return the options of `CopySpec`, by name and with values of their types.
 
@@ -227,9 +241,9 @@ def _is_same(name: str, mine: Any, theirs: Any) -> bool:
 def _check_values(spec: CopySpec) -> None:
     spec.relation  # noqa: B018 - raises if malformed
     spec.target_ref  # noqa: B018
-    for item in fields(spec):
-        if item.metadata["choices"] and getattr(spec, item.name) is not None:
-            check_one_of(item.name, getattr(spec, item.name), item.metadata["choices"])
+    for name, allowed in _choices():
+        if getattr(spec, name) is not None:
+            check_one_of(name, getattr(spec, name), allowed)
     check_within("row_group_size", spec.row_group_size, 1, MOST)
     spec.partition_size  # noqa: B018 - raises if malformed
     for name in SIZES:
