@@ -24,6 +24,9 @@ class ArrowRows(str):
         UsageError: the object has no rows in Arrow.
     """
 
+    description = "ArrowRows"
+    """What messages call it, instead of the URL."""
+
     def __new__(cls, rows: Any) -> Self:
         from penstock.backends.shared.served_rows import RowServer  # noqa: PLC0415 - pyarrow
 

@@ -138,7 +138,9 @@ class Route:
     def source_name(self) -> str:
         """A human-readable description of what is read."""
         relation = self.relation
-        return redact(self.source) if isinstance(relation, Located) else str(relation)
+        if isinstance(relation, Located):
+            return getattr(self.source, "description", "") or redact(self.source)
+        return str(relation)
 
     @cached_property
     def target_name(self) -> str:
