@@ -123,13 +123,20 @@ def test_examples_on_pages(page: str) -> None:
 @pytest.mark.filterwarnings("ignore:Class .(LocalFileCode|CodeReferences)")
 def test_yaml_on_the_page() -> None:
     page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
-    bodies = [body for body in YAML.findall(page) if body.startswith("type:")]
-    for body, keys in zip(bodies, ({ORDERS, LINEITEM}, {ORDERS}), strict=True):
+    found = [body for body in YAML.findall(page) if body.startswith("type:")]
+    bodies = [document for body in found for document in body.split("---\n")]
+    expected = ({ORDERS, LINEITEM}, {ORDERS}, {LINEITEM}, {ORDERS})
+    for body, keys in zip(bodies, expected, strict=True):
         with create_defs_folder_sandbox() as sandbox:
             folder = sandbox.defs_folder_path / "copies"
             folder.mkdir()
             (folder / "defs.yaml").write_text(body)
             shutil.copy(EXAMPLES / "penstock.toml", folder)
+            if "partitions:" in body:
+                text = (folder / "penstock.toml").read_text(encoding="utf-8")
+                by_day = 'mode = "replace"\nkey = "o_orderdate"'
+                text = text.replace('deletes = "hard,10%,1000"', by_day)
+                (folder / "penstock.toml").write_text(text, encoding="utf-8")
             with sandbox.load_component_and_build_defs(folder) as (_, defs):
                 assert defs.resolve_asset_graph().materializable_asset_keys == keys
 
