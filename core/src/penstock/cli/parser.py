@@ -138,6 +138,13 @@ class Commands:
                 help="show a line for each thing that happens, on a terminal, too",
             )
             parser.add_argument(
+                "--log-format",
+                choices=("text", "json"),
+                default="text",
+                help="what is logged on standard error: lines for people, or JSON objects for log "
+                "collectors (default: text)",
+            )
+            parser.add_argument(
                 "--s3-endpoint",
                 metavar="URL",
                 help="the server of s3:// URLs that name none; overrides AWS_ENDPOINT_URL_S3 "

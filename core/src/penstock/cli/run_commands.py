@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from penstock.cli.options import (
     find_source,
     read_overrides,
 )
-from penstock.cli.output import print_result, signals, write_file
+from penstock.cli.output import print_result, say, signals, write_file
 from penstock.cli.parser import Commands, add_json, add_run_id
 from penstock.cli.repairs import add_repair, check_alone, repair_runs
 from penstock.cli.watch import fork_early, resume_words, watch
@@ -385,7 +384,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     if missing:
         from penstock.engine.listing import without_run
 
-        print(f"penstock: {without_run(arguments.run_id, missing)}", file=sys.stderr)
+        say(without_run(arguments.run_id, missing), level="error")
     if arguments.json:
         document = {
             "batch": arguments.run_id,
