@@ -144,6 +144,7 @@ if TYPE_CHECKING:
     from penstock.tuning.measurements import Tuning
     from penstock.tuning.sweep import tune
     from penstock.verification.result import Verification
+    from penstock.watching.metrics_file import write_metrics
     from penstock.workers.degree import stream_count
 
 __all__ = [
@@ -291,6 +292,7 @@ __all__ = [
     "watermarks",
     "whole_report_text",
     "with_parameters",
+    "write_metrics",
 ]
 
 _HOMES = {
@@ -419,6 +421,7 @@ _HOMES = {
     "tuning.measurements": ("Tuning",),
     "tuning.sweep": ("tune",),
     "verification.result": ("Verification",),
+    "watching.metrics_file": ("write_metrics",),
     "workers.degree": ("stream_count",),
 }
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ...cli import run_cli
 
@@ -86,3 +89,60 @@ class TestLog:
         ended = cli("copy", *ENDS, "--table", "orders", "--json", "--log-format", "json")
         assert ended.stderr == ""
         assert json.loads(ended.stdout.splitlines()[-1])["event"] == "finished"
+
+
+def samples(path: Path) -> dict[tuple[str, str], float]:
+    """Return values by the name of the metric and its table; those of partitions by their state."""
+    return {
+        (sample.name, sample.labels.get("state") or sample.labels.get("table", "")): sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+    }
+
+
+class TestMetrics:
+    def test_of_a_table_are_those_of_its_report(self, shop: Pair, tmp_path: Path) -> None:
+        path = tmp_path / "orders.prom"
+        began = time.time()
+        cli("copy", *ENDS, "--table", "orders", "--run-id", "r", "--metrics-file", str(path))
+        found = samples(path)
+        assert found["penstock_rows_total", "public.orders"] == 1000
+        assert found["penstock_partitions", "pending"] == 0
+        assert found["penstock_run_success", ""] == 1
+        at = found["penstock_last_success_timestamp_seconds", "public.orders"]
+        assert began - 1 <= at <= time.time()
+        assert 'target="env:DW"' in path.read_text()
+
+    def test_of_tables_are_in_one_file(self, shop: Pair, tmp_path: Path) -> None:
+        path = tmp_path / "all.prom"
+        cli("copy-all", *ENDS, "--tables", "public.*", "--metrics-file", str(path))
+        found = samples(path)
+        assert found["penstock_rows_total", "public.orders"] == 1000
+        assert found["penstock_rows_total", "public.customers"] == 1
+        assert found["penstock_tables", "done"] == 2
+
+    def test_of_a_failure_say_so_until_the_run_is_resumed(self, shop: Pair, tmp_path: Path) -> None:
+        path = tmp_path / "r.prom"
+        shop.target.run("CREATE TABLE customers (id int, name text CHECK (length(name) < 5))")
+        words = ("--table", "customers", "--mode", "append", "--run-id", "r")
+        cli("copy", *ENDS, *words, "--metrics-file", str(path), code=65)
+        found = samples(path)
+        assert (found["penstock_run_success", ""], found["penstock_partitions", "failed"]) == (0, 1)
+        shop.target.run("ALTER TABLE customers DROP CONSTRAINT customers_name_check")
+        cli("resume", "r", *ENDS, "--metrics-file", str(path))
+        found = samples(path)
+        assert found["penstock_run_success", ""] == 1
+        assert found["penstock_rows_total", "public.customers"] == 1
+
+    def test_have_no_secret(self, shop: Pair, tmp_path: Path) -> None:
+        path = tmp_path / "r.prom"
+        url = shop.target.url.replace("postgres@", "postgres:s3cr3t@", 1)
+        words = ("--source", "env:SHOP", "--target", url, "--table", "orders")
+        cli("copy", *words, "--metrics-file", str(path))
+        assert "s3cr3t" not in path.read_text()
+        assert 'target="postgresql://' in path.read_text()
+
+    def test_need_a_folder(self, shop: Pair, tmp_path: Path) -> None:
+        path = str(tmp_path / "none" / "r.prom")
+        ended = cli("copy", *ENDS, "--table", "orders", "--metrics-file", path, code=64)
+        assert "--metrics-file: cannot write" in ended.stderr

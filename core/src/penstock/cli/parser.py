@@ -163,12 +163,25 @@ def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
     parser.add_argument("run_id", metavar="RUN_ID", help=text)
 
 
-def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+def add_events(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json`` and ``--metrics-file`` to a command that copies."""
+    add_json(parser, "events, one per line,").add_argument(
+        "--metrics-file",
+        metavar="FILE",
+        help="write metrics of the run to FILE, regularly and at the end, for Prometheus' textfile "
+        "collector",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser, what: str) -> Any:
     """Add ``--json``.
 
     Args:
         parser: the parser of the command.
         what: the printed objects, for the help.
+
+    Returns: the group of options.
     """
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help=f"print {what} as JSON")
+    return group

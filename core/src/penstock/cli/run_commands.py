@@ -26,7 +26,7 @@ from penstock.cli.options import (
     read_overrides,
 )
 from penstock.cli.output import print_result, say, signals, write_file
-from penstock.cli.parser import Commands, add_json, add_run_id
+from penstock.cli.parser import Commands, add_events, add_json, add_run_id
 from penstock.cli.repairs import add_repair, check_alone, repair_runs
 from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
@@ -255,7 +255,7 @@ def add_resume(commands: Commands) -> None:
     )
     add_connections_of_run(parser)
     add_resume_options(parser)
-    add_json(parser, "events, one per line,")
+    add_events(parser)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -297,7 +297,8 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.as_of_now:
         go_on.append("--as-of-now")
     only = len(set(arguments.only))
-    return watch(resumed(), arguments, title="", go_on=go_on, only=only)
+    target = arguments.target
+    return watch(resumed(), arguments, title="", go_on=go_on, only=only, target=target)
 
 
 def _check_for_batch(arguments: argparse.Namespace) -> None:

@@ -52,6 +52,7 @@ def watch(
     title: str,
     go_on: list[str],
     only: int = 0,
+    target: str = "",
 ) -> int:
     """Show a run's events until its end, then its report.
 
@@ -61,7 +62,16 @@ def watch(
         title: the title of the live display.
         go_on: the command that continues the run, without the run's id.
         only: the number of requested partitions; 0 for the whole plan.
+        target: the target's connection.
+
+    Raises:
+        UsageError: the file of metrics cannot be written.
     """
+    if (path := getattr(arguments, "metrics_file", None)) is not None:
+        from penstock.watching.metrics_file import check_metrics_file, write_metrics
+
+        check_metrics_file(path)
+        events = write_metrics(events, path, redact(target))
     display = _open_display(arguments, title=title, only=only)
     failure: BaseException | None = None
     try:
