@@ -145,6 +145,7 @@ if TYPE_CHECKING:
     from penstock.tuning.sweep import tune
     from penstock.verification.result import Verification
     from penstock.watching.metrics_file import write_metrics
+    from penstock.watching.spans import traced
     from penstock.workers.degree import stream_count
 
 __all__ = [
@@ -283,6 +284,7 @@ __all__ = [
     "statuses",
     "stream_count",
     "to_json",
+    "traced",
     "tune",
     "url_of_connection",
     "value_mistakes",
@@ -422,6 +424,7 @@ _HOMES = {
     "tuning.sweep": ("tune",),
     "verification.result": ("Verification",),
     "watching.metrics_file": ("write_metrics",),
+    "watching.spans": ("traced",),
     "workers.degree": ("stream_count",),
 }
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import threading
 import time
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from prometheus_client.parser import text_string_to_metric_families
 
 from ...cli import run_cli
@@ -35,8 +41,10 @@ def shop(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Pair:
     return pair
 
 
-def cli(*words: str, code: int = 0, **variables: str) -> CompletedProcess[str]:
-    ended = run_cli(*words, env={**os.environ, **variables})
+def cli(
+    *words: str, code: int = 0, variables: Mapping[str, str] | None = None
+) -> CompletedProcess[str]:
+    ended = run_cli(*words, env={**os.environ, **(variables or {})})
     assert ended.returncode == code, ended.stderr
     return ended
 
@@ -146,3 +154,135 @@ class TestMetrics:
         path = str(tmp_path / "none" / "r.prom")
         ended = cli("copy", *ENDS, "--table", "orders", "--metrics-file", path, code=64)
         assert "--metrics-file: cannot write" in ended.stderr
+
+
+class Collector:
+    """An OTLP/HTTP endpoint that keeps what real exporters send."""
+
+    def __init__(self) -> None:
+        self.requests: list[ExportTraceServiceRequest] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                assert self.path == "/v1/traces"
+                assert self.headers["Content-Type"] == "application/x-protobuf"
+                collector.requests.append(ExportTraceServiceRequest.FromString(body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {
+            "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self._server.server_port}",
+        }
+
+    @property
+    def services(self) -> set[str]:
+        return {
+            attribute.value.string_value
+            for request in self.requests
+            for resource in request.resource_spans
+            for attribute in resource.resource.attributes
+            if attribute.key == "service.name"
+        }
+
+    @property
+    def spans(self) -> list[Span]:
+        return [
+            span
+            for request in self.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.close()
+
+
+def attributes(span: Span) -> dict[str, Any]:
+    return {
+        each.key.removeprefix("penstock."): getattr(each.value, each.value.WhichOneof("value"))
+        for each in span.attributes
+    }
+
+
+TRACE, OUTER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+class TestSpans:
+    def test_arrive_at_a_collector(self, shop: Pair, collector: Collector) -> None:
+        words = ("--table", "orders", "--strategy", "range", "--partitions", "4", "--run-id", "r")
+        parent = f"00-{TRACE}-{OUTER}-01"
+        cli("copy", *ENDS, *words, variables={**collector.variables, "TRACEPARENT": parent})
+        by_id = {span.span_id: span for span in collector.spans}
+        assert {span.trace_id.hex() for span in by_id.values()} == {TRACE}
+        (run,) = [span for span in by_id.values() if span.name == "penstock.run"]
+        assert run.parent_span_id.hex() == OUTER
+        assert attributes(run)["rows"] == 1000
+        attempts = [span for span in by_id.values() if span.name == "penstock.attempt"]
+        assert sum(attributes(span)["rows"] for span in attempts) == 1000
+        assert {by_id[span.parent_span_id].name for span in attempts} == {"penstock.partition"}
+        partitions = {by_id[span.parent_span_id].span_id for span in attempts}
+        assert {by_id[each].parent_span_id for each in partitions} == {run.span_id}
+        assert len(partitions) == 4
+        for span in attempts:
+            assert run.start_time_unix_nano <= span.start_time_unix_nano
+            assert span.start_time_unix_nano <= span.end_time_unix_nano <= run.end_time_unix_nano
+        assert collector.services == {"penstock"}
+
+    def test_of_a_failure_arrive_too(self, shop: Pair, collector: Collector) -> None:
+        shop.target.run("CREATE TABLE customers (id int, name text CHECK (length(name) < 5))")
+        words = ("--table", "customers", "--mode", "append", *NEVER)
+        variables = {**collector.variables, "OTEL_SERVICE_NAME": "nights"}
+        cli("copy", *ENDS, *words, code=65, variables=variables)
+        spans = {span.name: span for span in collector.spans}
+        for name in ("penstock.run", "penstock.partition", "penstock.attempt"):
+            assert spans[name].status.code == Status.STATUS_CODE_ERROR
+        (event,) = spans["penstock.attempt"].events
+        assert event.name == "exception"
+        assert not any(b"Lovelace" in each.SerializeToString() for each in collector.requests)
+        assert collector.services == {"nights"}
+
+    def test_of_tables_are_one_trace(self, shop: Pair, collector: Collector) -> None:
+        cli("copy-all", *ENDS, "--tables", "public.*", variables=collector.variables)
+        (batch,) = [span for span in collector.spans if span.name == "penstock.batch"]
+        runs = [span for span in collector.spans if span.name == "penstock.run"]
+        assert {span.parent_span_id for span in runs} == {batch.span_id}
+        assert {attributes(span)["table"] for span in runs} == {"public.orders", "public.customers"}
+
+    def test_without_a_collector_do_not_change_the_run(
+        self, shop: Pair, collector: Collector
+    ) -> None:
+        collector.close()
+        variables = {**collector.variables, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+        ended = cli("copy", *ENDS, "--table", "orders", variables=variables)
+        assert "1,000" in ended.stdout
+
+    def test_need_an_exporter_that_is_installed(self, shop: Pair) -> None:
+        variables = {"OTEL_TRACES_EXPORTER": "zipkin"}
+        ended = cli("copy", *ENDS, "--table", "orders", variables=variables)
+        assert "no spans are exported: no exporter named zipkin is installed" in ended.stderr
+        assert "install opentelemetry-sdk" in ended.stderr

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shlex
 import sys
 import threading
@@ -72,6 +73,10 @@ def watch(
 
         check_metrics_file(path)
         events = write_metrics(events, path, redact(target))
+    if os.environ.get("OTEL_TRACES_EXPORTER") or "opentelemetry.trace" in sys.modules:
+        from penstock.watching.exporting import exported
+
+        events = exported(events)
     display = _open_display(arguments, title=title, only=only)
     failure: BaseException | None = None
     try:

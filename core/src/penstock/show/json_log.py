@@ -85,7 +85,7 @@ class JsonLog:
             "batch_id": tally.run_id if tally.is_batch and event.run_id != tally.run_id else "",
             "table": tally.table(event.run_id) or tally.copied.get(event.run_id),
             "partition": raw.get("partition_id"),
-            **{name: value for name, value in raw.items() if _is_figure(name, value)},
+            **figures(event),
             **error_facts(raw.get("error")),
         }
 
@@ -111,10 +111,14 @@ class JsonLog:
         return facts
 
 
-def _is_figure(name: str, value: Any) -> bool:
-    if name == "version":
-        return False
-    return isinstance(value, int | float) or (name in _WORDS and isinstance(value, str))
+def figures(event: Event) -> dict[str, Any]:
+    """Return the figures of an event, and its words for states; neither texts nor parts."""
+    return {
+        name: value
+        for name, value in event.as_json().items()
+        if name != "version"
+        and (isinstance(value, int | float) or (name in _WORDS and isinstance(value, str)))
+    }
 
 
 def _ending(event: Event, tally: Tally) -> Iterator[Note]:
