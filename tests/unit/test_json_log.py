@@ -243,9 +243,12 @@ class TestErrors:
 
     def test_of_loggers_are_objects_too(self, capsys: pytest.CaptureFixture[str]) -> None:
         logging.getLogger("penstock.waits").warning("source: no answer")
+        logging.getLogger("of.a.driver").error("no pool")
+        logging.getLogger("of.a.driver").info("connected")
         say("next")
         assert [(line["level"], line["message"]) for line in said(capsys)] == [
             ("warning", "source: no answer"),
+            ("error", "no pool"),
             ("info", "next"),
         ]
 

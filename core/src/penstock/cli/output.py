@@ -171,23 +171,23 @@ class _Log:
 
 
 def choose_log_format(log_format: str) -> None:
-    """Choose how `say` and `report_end` write from now on, and Penstock's loggers in JSON."""
+    """Choose how `say` and `report_end` write from now on, and all loggers in JSON."""
     _Log.as_json = log_format == "json"
     if _Log.as_json:
-        _LOGGER.addHandler(_SAID)
+        logging.getLogger().addHandler(_SAID)
     else:
-        _LOGGER.removeHandler(_SAID)
+        logging.getLogger().removeHandler(_SAID)
 
 
 class _Said(logging.Handler):
-    """Says what Penstock's loggers report while no display shows it."""
+    """Says what loggers, also those of drivers and exporters, report beside a display."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level = "error" if record.levelno >= logging.ERROR else "warning"
         say(record.getMessage(), level=level)
 
 
-_LOGGER, _SAID = logging.getLogger("penstock"), _Said()
+_SAID = _Said(logging.WARNING)
 
 
 def say(text: str, *more: str, level: str = "info", facts: Mapping[str, Any] | None = None) -> None:
