@@ -43,7 +43,7 @@ SECTIONS = {
     "Plans and records": ("model", "verification", "figures", "tuning", "workers"),
     "Events": ("events",),
     "Errors": ("errors",),
-    "Reports and texts": ("show",),
+    "Reports and texts": ("show", "watching"),
     "Connections": ("backends",),
 }
 

@@ -253,6 +253,7 @@ class TestBadLines:
         optional |= {"paced", "lost", "automatic", "done", "cause", "phases"}
         optional |= {"watermark", "epoch", "moment", "since", "full", "unproven"}
         optional |= {"deleted"} if name == "finished" else set()
+        optional |= {"table", "target_table"} if name == "planned" else set()
         optional -= {"error"} if name == "failed" else set()
         optional -= {"inserted", "updated"} if name == "merged" else set()
         optional |= {"message"} if name == "step" else set()

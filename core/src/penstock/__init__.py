@@ -144,6 +144,8 @@ if TYPE_CHECKING:
     from penstock.tuning.measurements import Tuning
     from penstock.tuning.sweep import tune
     from penstock.verification.result import Verification
+    from penstock.watching.metrics_file import write_metrics
+    from penstock.watching.spans import traced
     from penstock.workers.degree import stream_count
 
 __all__ = [
@@ -282,6 +284,7 @@ __all__ = [
     "statuses",
     "stream_count",
     "to_json",
+    "traced",
     "tune",
     "url_of_connection",
     "value_mistakes",
@@ -291,6 +294,7 @@ __all__ = [
     "watermarks",
     "whole_report_text",
     "with_parameters",
+    "write_metrics",
 ]
 
 _HOMES = {
@@ -419,6 +423,8 @@ _HOMES = {
     "tuning.measurements": ("Tuning",),
     "tuning.sweep": ("tune",),
     "verification.result": ("Verification",),
+    "watching.metrics_file": ("write_metrics",),
+    "watching.spans": ("traced",),
     "workers.degree": ("stream_count",),
 }
 

@@ -136,6 +136,9 @@ class Planned(BaseEvent):
     """Objects that the copy leaves out, other than rows."""
     done: bool = False
     """Whether the run was done before, so that nothing is left to do."""
+    table: str = ""
+    """What is read, as in `BatchTable`."""
+    target_table: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

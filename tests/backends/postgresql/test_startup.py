@@ -83,9 +83,11 @@ UNNEEDED = {
     "penstock.cli.tune_command",
     "penstock.engine.batch",
     "penstock.engine.listing",
+    "penstock.show.json_log",
     "penstock.show.live",
     "penstock.spec.batch_spec",
     "penstock.verification.checks",
+    "penstock.watching",
 }
 ENGINE = {"penstock.engine.api", "penstock.planning.step", "penstock.show.run_report"}
 
@@ -179,6 +181,19 @@ def test_the_command_line_imports_little_but_the_driver(pair: Pair, probe: Probe
     assert not supervisor.modules.keys() & UNNEEDED
     assert not worker.modules.keys() & ENGINE
     pair.assert_same()
+
+
+def test_only_an_exporter_of_spans_imports_opentelemetry_and_no_worker_does(
+    pair: Pair, probe: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, supervisor, workers = probe.copy(pair, "--degree", "1")
+    processes = [supervisor, *workers]
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    output, supervisor, workers = probe.copy(pair, "--degree", "1", "--mode", "truncate")
+    assert '"name": "penstock.attempt"' in output
+    assert "opentelemetry.sdk" in supervisor.modules
+    for process in (*processes, *workers):
+        assert "opentelemetry" not in process.modules
 
 
 def test_a_worker_of_another_program_imports_less(pair: Pair, probe: Probe) -> None:

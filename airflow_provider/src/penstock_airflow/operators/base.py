@@ -23,6 +23,7 @@ from penstock import (
     narrate,
     report_text,
     run_report_html,
+    traced,
     whole_report_text,
 )
 from penstock_airflow.arguments.endpoint import Endpoint
@@ -236,6 +237,7 @@ class PenstockOperator(TargetOperator):
 
     def _narrate(self, events: Iterable[Event], only: int = 0) -> Iterator[Event]:
         """Log events at the levels that they deserve, and pass them on."""
+        events = traced(events)
         return narrate(events, self._log_line, only, warn=self._log_warning, fail=self._log_failure)
 
     def _log_line(self, line: str) -> None:

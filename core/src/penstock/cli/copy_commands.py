@@ -23,7 +23,7 @@ from penstock.cli.options import (
     read_spec,
 )
 from penstock.cli.output import print_json_line, print_result, signals, stdout_console
-from penstock.cli.parser import Commands, add_json
+from penstock.cli.parser import Commands, add_events, add_json
 from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, MissingTarget
 from penstock.model.codec import to_json
@@ -87,7 +87,7 @@ def add_copy(commands: Commands) -> None:
         "copy",
         _copy,
         examples,
-        "events, one per line,",
+        None,
     )
 
 
@@ -100,7 +100,7 @@ def _copy(arguments: argparse.Namespace) -> int:
     if spec.target_ref != spec.relation:
         title += f" to {spec.target_name}"
     go_on = resume_words(spec.source, spec.target, spec.control_schema)
-    return watch(copy(spec), arguments, title=title, go_on=go_on)
+    return watch(copy(spec), arguments, title=title, go_on=go_on, target=spec.target)
 
 
 def add_copy_all(commands: Commands) -> None:
@@ -110,7 +110,7 @@ def add_copy_all(commands: Commands) -> None:
         "copy-all",
         _copy_all,
         (BATCH_EXAMPLES, BATCH_FILE, STREAMS),
-        "events, one per line,",
+        None,
     )
 
 
@@ -152,7 +152,7 @@ def _copy_all(arguments: argparse.Namespace) -> int:
     from penstock.engine.batch import copy_all
 
     go_on = ["penstock", "copy-all", *batch_words(arguments), "--run-id"]
-    return watch(copy_all(batch), arguments, title="", go_on=go_on)
+    return watch(copy_all(batch), arguments, title="", go_on=go_on, target=batch.target)
 
 
 def _add_for_tables(
@@ -160,14 +160,14 @@ def _add_for_tables(
     name: str,
     call: Callable[[argparse.Namespace], int],
     epilog: Sequence[str],
-    json_content: str,
+    json_content: str | None,
 ) -> None:
-    """Add a command on many tables; the parameters are those of `Commands.add` and `add_json`."""
+    """Add a command on many tables; parameters as for `Commands.add` and `_add_output`."""
     usage = "[FILE] --source URL --target URL --tables PATTERN ... [options]"
     parser = commands.add(name, call, usage, epilog)
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of tables and options")
     add_batch_options(parser)
-    add_json(parser, json_content)
+    _add_output(parser, json_content)
 
 
 def _add_for_table(
@@ -175,9 +175,9 @@ def _add_for_table(
     name: str,
     call: Callable[[argparse.Namespace], int],
     examples: str,
-    json_content: str,
+    json_content: str | None,
 ) -> None:
-    """Add a command on one table; the parameters are those of `Commands.add` and `add_json`."""
+    """Add a command on one table; parameters as for `Commands.add` and `_add_output`."""
     usage = "[FILE] --source URL --target URL [--table NAME] [options]"
     parser = commands.add(name, call, usage, (examples, FILE))
     parser.add_argument("file", metavar="FILE", nargs="?", help="a TOML file of options")
@@ -188,4 +188,17 @@ def _add_for_table(
             metavar="FILE",
             help="use the degree and options that penstock tune --out wrote to FILE",
         )
-    add_json(parser, json_content)
+    _add_output(parser, json_content)
+
+
+def _add_output(parser: argparse.ArgumentParser, json_content: str | None) -> None:
+    """Add the options for results.
+
+    Args:
+        parser: the parser of the command.
+        json_content: what ``--json`` prints; None for the events of a copy.
+    """
+    if json_content is None:
+        add_events(parser)
+    else:
+        add_json(parser, json_content)

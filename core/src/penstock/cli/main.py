@@ -13,7 +13,7 @@ from typing import NoReturn
 from penstock.backends.api.imports import leave_out
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import COMMANDS, CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
-from penstock.cli.output import flush_output, reader_closed, report_end, signals
+from penstock.cli.output import choose_log_format, flush_output, reader_closed, report_end, signals
 from penstock.cli.parser import Commands, Parser
 from penstock.errors import EXIT_DONE, EXIT_USAGE, Interrupted, PenstockError, UsageError
 from penstock.workers import early_fork
@@ -94,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.command is None:
             parser.print_help()
             return EXIT_DONE
+        choose_log_format(arguments.log_format)
         if arguments.s3_endpoint is not None:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
         _choose_values(getattr(arguments, "show_values", None))

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,46 +164,105 @@ def write_file(path: str, text: str, flag: str) -> None:
         raise UsageError(f"{flag}: cannot write {path!r}: {error.strerror}") from error
 
 
-def say(text: str) -> None:
-    """Print a human-readable line on standard error; a closed stream is not an error."""
+class _Log:
+    """How this process writes log lines, since it was last chosen."""
+
+    as_json = False
+
+
+def choose_log_format(log_format: str) -> None:
+    """Choose how `say` and `report_end` write from now on, and all loggers in JSON."""
+    _Log.as_json = log_format == "json"
+    if _Log.as_json:
+        logging.getLogger().addHandler(_SAID)
+    else:
+        logging.getLogger().removeHandler(_SAID)
+
+
+class _Said(logging.Handler):
+    """Says what loggers, also those of drivers and exporters, report beside a display."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else "warning"
+        say(record.getMessage(), level=level)
+
+
+_SAID = _Said(logging.WARNING)
+
+
+def say(text: str, *more: str, level: str = "info", facts: Mapping[str, Any] | None = None) -> None:
+    """Print lines on standard error for people, or as one JSON object; it may be closed.
+
+    Args:
+        text: the first line.
+        more: the lines below it.
+        level: as for `log_line`.
+        facts: further fields of the JSON object, which people do not see.
+    """
     from penstock.show.text import printable
 
+    lines = [printable(text), *(f"  {printable(line)}" for line in more)]
+    if _Log.as_json:
+        from penstock.show.json_log import log_line
+
+        lines = [log_line(level, lines, facts=facts)]
+    else:
+        lines = [f"penstock: {line}" for line in lines]
     with suppress(OSError):
-        print(f"penstock: {printable(text)}", file=sys.stderr, flush=True)
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
-def report_end(error: BaseException) -> int:
-    """Report on stderr why the command ended, and return the exit code."""
+def report_end(error: BaseException, run_id: str = "") -> int:
+    """Report on stderr why the command ended, and return the exit code.
+
+    Args:
+        error: what ended it.
+        run_id: the run or batch that it ended; only a JSON log names it.
+    """
+    run = {"run_id": run_id}
     if isinstance(error, KeyboardInterrupt):
-        say("interrupted")
+        say("interrupted", level="warning", facts=run)
         return EXIT_INTERRUPTED
     if isinstance(error, PenstockError):
         from penstock.show.text import error_lines
 
-        first, *details = error_lines(error.as_json())
-        say(first if isinstance(error, Interrupted) else f"error: {first}")
-        for line in details:
-            say(f"  {line}")
+        raw = error.as_json()
+        first, *details = error_lines(raw)
+        if isinstance(error, Interrupted):
+            say(first, *details, level="warning", facts=run | _facts(raw))
+        else:
+            say(f"error: {first}", *details, level="error", facts=run | _facts(raw))
         return error.exit_code
-    with suppress(OSError):
-        _print_traceback(error)
+    found = _traceback(error)
+    if not _Log.as_json:
+        with suppress(OSError):
+            print(found, end="", file=sys.stderr)
     say(
         f"error: this is a bug in Penstock ({type(error).__name__}): please report it with the "
-        "lines above"
+        + ("traceback" if _Log.as_json else "lines above"),
+        level="error",
+        facts={**run, "error": type(error).__name__, "traceback": found},
     )
     return EXIT_BUG
 
 
-def _print_traceback(error: BaseException) -> None:
+def _facts(error: Mapping[str, Any]) -> dict[str, Any]:
+    if not _Log.as_json:
+        return {}
+    from penstock.show.json_log import error_facts
+
+    return error_facts(error)
+
+
+def _traceback(error: BaseException) -> str:
     from penstock.model import values
 
     if values.are_shown():
-        traceback.print_exception(error)
-        return
+        return "".join(traceback.format_exception(error))
     # The messages of causes and exceptions may quote values of rows.
     lines = traceback.format_tb(error.__traceback__)
-    print("Traceback (most recent call last):", *lines, sep="\n", file=sys.stderr)
-    print(f"{type(error).__name__}: {values.server_message(str(error))}", file=sys.stderr)
+    end = f"{type(error).__name__}: {values.server_message(str(error))}"
+    return "\n".join(["Traceback (most recent call last):", *lines, end, ""])
 
 
 def reader_closed() -> Interrupted:

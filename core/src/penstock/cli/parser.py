@@ -138,6 +138,13 @@ class Commands:
                 help="show a line for each thing that happens, on a terminal, too",
             )
             parser.add_argument(
+                "--log-format",
+                choices=("text", "json"),
+                default="text",
+                help="what is logged on standard error: lines for people, or JSON objects for log "
+                "collectors (default: text)",
+            )
+            parser.add_argument(
                 "--s3-endpoint",
                 metavar="URL",
                 help="the server of s3:// URLs that name none; overrides AWS_ENDPOINT_URL_S3 "
@@ -156,12 +163,25 @@ def add_run_id(parser: argparse.ArgumentParser, *, batch: bool = False) -> None:
     parser.add_argument("run_id", metavar="RUN_ID", help=text)
 
 
-def add_json(parser: argparse.ArgumentParser, what: str) -> None:
+def add_events(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json`` and ``--metrics-file`` to a command that copies."""
+    add_json(parser, "events, one per line,").add_argument(
+        "--metrics-file",
+        metavar="FILE",
+        help="write metrics of the run to FILE, regularly and at the end, for Prometheus' textfile "
+        "collector",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser, what: str) -> Any:
     """Add ``--json``.
 
     Args:
         parser: the parser of the command.
         what: the printed objects, for the help.
+
+    Returns: the group of options.
     """
     group = parser.add_argument_group("output")
     group.add_argument("--json", action="store_true", help=f"print {what} as JSON")
+    return group

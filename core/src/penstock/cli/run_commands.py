@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,8 +25,8 @@ from penstock.cli.options import (
     find_source,
     read_overrides,
 )
-from penstock.cli.output import print_result, signals, write_file
-from penstock.cli.parser import Commands, add_json, add_run_id
+from penstock.cli.output import print_result, say, signals, write_file
+from penstock.cli.parser import Commands, add_events, add_json, add_run_id
 from penstock.cli.repairs import add_repair, check_alone, repair_runs
 from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import EXIT_DONE, EXIT_PERMANENT, UsageError
@@ -256,7 +255,7 @@ def add_resume(commands: Commands) -> None:
     )
     add_connections_of_run(parser)
     add_resume_options(parser)
-    add_json(parser, "events, one per line,")
+    add_events(parser)
 
 
 def _resume(arguments: argparse.Namespace) -> int:
@@ -298,7 +297,8 @@ def _resume(arguments: argparse.Namespace) -> int:
     if arguments.as_of_now:
         go_on.append("--as-of-now")
     only = len(set(arguments.only))
-    return watch(resumed(), arguments, title="", go_on=go_on, only=only)
+    target = arguments.target
+    return watch(resumed(), arguments, title="", go_on=go_on, only=only, target=target)
 
 
 def _check_for_batch(arguments: argparse.Namespace) -> None:
@@ -385,7 +385,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     if missing:
         from penstock.engine.listing import without_run
 
-        print(f"penstock: {without_run(arguments.run_id, missing)}", file=sys.stderr)
+        say(without_run(arguments.run_id, missing), level="error")
     if arguments.json:
         document = {
             "batch": arguments.run_id,

@@ -70,6 +70,10 @@ def _hold(arguments: argparse.Namespace) -> int:
     display: Display = PlainDisplay(tally, sys.stderr)
     if arguments.json:
         display = JsonDisplay(tally, sys.stdout)
+    elif arguments.log_format == "json":
+        from penstock.show.json_log import JsonLog
+
+        display = JsonLog(tally, sys.stderr)
     with signals(display), display, closing_events(events):
         for event in events:
             display.show(event)

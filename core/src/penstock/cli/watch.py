@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shlex
 import sys
 import threading
@@ -52,6 +53,7 @@ def watch(
     title: str,
     go_on: list[str],
     only: int = 0,
+    target: str = "",
 ) -> int:
     """Show a run's events until its end, then its report.
 
@@ -61,7 +63,20 @@ def watch(
         title: the title of the live display.
         go_on: the command that continues the run, without the run's id.
         only: the number of requested partitions; 0 for the whole plan.
+        target: the target's connection.
+
+    Raises:
+        UsageError: the file of metrics cannot be written.
     """
+    if (path := getattr(arguments, "metrics_file", None)) is not None:
+        from penstock.watching.metrics_file import check_metrics_file, write_metrics
+
+        check_metrics_file(path)
+        events = write_metrics(events, path, redact(target))
+    if os.environ.get("OTEL_TRACES_EXPORTER") or "opentelemetry.trace" in sys.modules:
+        from penstock.watching.exporting import exported
+
+        events = exported(events)
     display = _open_display(arguments, title=title, only=only)
     failure: BaseException | None = None
     try:
@@ -80,6 +95,7 @@ def watch(
         failure = error
 
     tally = display.tally
+    run = {"run_id": tally.run_id}
     finished = tally.finished
     if finished is not None and finished.status == "partial" and "--only" in go_on:
         # The requested partitions are done; only others remain.
@@ -90,8 +106,7 @@ def watch(
         if go_on[1] != "resume":
             command = shlex.join([*go_on, tally.run_id])
         return _end_batch(tally, failure, command, arguments)
-    if finished is not None and not arguments.json and not _goes_without_saying(tally, arguments):
-        _print_end(finished, tally, command)
+    _end(finished, tally, arguments, command)
     complete = finished is not None and finished.status in ("done", "partial")
     if complete and isinstance(failure, Interrupted | KeyboardInterrupt):
         # The signal arrived after the end.
@@ -100,15 +115,15 @@ def watch(
         return EXIT_DONE
     if finished is not None and isinstance(failure, RunFailed | RunFailedTransiently):
         # The report has already shown the rest.
-        say(f"error: {failure.message}".partition("\n")[0])
+        say(f"error: {failure.message}".partition("\n")[0], level="error", facts=run)
         code = failure.exit_code
     else:
-        code = report_end(failure)
-    if finished is not None and not arguments.json:
+        code = report_end(failure, tally.run_id)
+    if finished is not None and not arguments.json and arguments.log_format == "text":
         return code
     if tally.run_id and command:
         # There are no events until the run is stored in the target.
-        say(f"continue with: {command}")
+        say(f"continue with: {command}", facts=run)
     return code
 
 
@@ -150,13 +165,30 @@ def _end_batch(
 ) -> int:
     """Show the end of a batch, and return the exit code."""
     finished = tally.batch_finished
-    if finished is not None and not arguments.json and not _goes_without_saying(tally, arguments):
-        _print_end(finished, tally)
+    _end(finished, tally, arguments)
     if failure is None:
         return EXIT_DONE
-    code = report_end(failure)
-    say(f"continue with: {go_on}")
+    code = report_end(failure, tally.run_id)
+    say(f"continue with: {go_on}", facts={"run_id": tally.run_id})
     return code
+
+
+def _end(
+    finished: Finished | BatchFinished | None,
+    tally: Tally,
+    arguments: argparse.Namespace,
+    go_on: str = "",
+) -> None:
+    """Print the report, unless events or a JSON log have told the end."""
+    if finished is None or arguments.json:
+        return
+    if arguments.log_format == "json":
+        from penstock.show.notes import created_lines
+
+        for line in filter(None, created_lines(tally)):
+            say(line, level="warning", facts={"run_id": tally.run_id})
+    elif not _goes_without_saying(tally, arguments):
+        _print_end(finished, tally, go_on)
 
 
 def _print_end(finished: Finished | BatchFinished, tally: Tally, go_on: str = "") -> None:
@@ -172,10 +204,17 @@ def _print_end(finished: Finished | BatchFinished, tally: Tally, go_on: str = ""
 
 
 def _open_display(arguments: argparse.Namespace, *, title: str, only: int) -> Display:
-    """Return a display: JSON on stdout if requested, otherwise on stderr, live on a terminal."""
+    """Return a display: events on stdout if requested, otherwise a log on stderr.
+
+    On a terminal it is live, unless the log is in JSON.
+    """
     tally = Tally(only)
     if arguments.json:
         return JsonDisplay(tally, sys.stdout)
+    if arguments.log_format == "json":
+        from penstock.show.json_log import JsonLog
+
+        return JsonLog(tally, sys.stderr, only_warnings=arguments.quiet)
     if arguments.quiet:
         return PlainDisplay(tally, sys.stderr, only_warnings=True)
     if sys.stderr.isatty() and not arguments.verbose:

@@ -226,6 +226,8 @@ class RunState:
             seconds=round(seconds, 3),
             automatic=streams.automatic,
             done=self.is_untouched and all(each.id in self._done for each in self._partitions),
+            table=self.spec.source_name,
+            target_table=str(self.spec.target_ref),
         )
 
     def prepared_event(self, *, already: bool) -> Prepared:

@@ -8,7 +8,7 @@ from typing import Protocol, Self, TextIO
 
 from penstock.events import Committed, Event, Planned, Progress
 from penstock.show.folding import FEW
-from penstock.show.notes import Notes, note, warning_lines
+from penstock.show.notes import Note, Notes, note, warning_lines
 from penstock.show.tally import Tally
 from penstock.show.text import duration, megabytes, number, one_line, percent, size
 
@@ -65,18 +65,21 @@ class Narrator:
 
     def lines(self, event: Event) -> tuple[str, ...]:
         """Process an event, and return its lines."""
+        return tuple(line for each in self.notes(event) for line in each.lines)
+
+    def notes(self, event: Event) -> list[Note]:
+        """Process an event, and return its lines with their styles."""
         self.tally.add(event)
         many = len(self.tally.tables.names) > FEW
         if isinstance(event, Committed) and not many:
-            return (self._committed(event),)
-        lines = [line for note in self._notes.of(event) for line in note.lines]
-        if lines:
-            return tuple(lines)
+            return [Note("plain", (self._committed(event),))]
+        if notes := self._notes.of(event):
+            return notes
         moves = isinstance(event, Progress) or (many and isinstance(event, Committed))
         if moves and self._clock() - self._last_progress >= _PROGRESS_EVERY:
             self._last_progress = self._clock()
-            return (f"progress: {progress_text(self.tally)}",)
-        return ()
+            return [Note("plain", (f"progress: {progress_text(self.tally)}",), Progress.name)]
+        return []
 
     def style(self, event: Event) -> str:
         """Return how an event is displayed, as in `Note.style`; empty if it is not."""

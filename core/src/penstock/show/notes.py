@@ -50,6 +50,8 @@ class Note:
     style: str
     """``plain``, ``good``, ``warning`` or ``error``."""
     lines: tuple[str, ...]
+    of_many: str = ""
+    """The name of the events that the lines sum up, if they tell of more than the last event."""
 
 
 class Notes:
@@ -103,7 +105,7 @@ class Notes:
         about = _about(_total(plan.rows for plan in plans), _total(plan.bytes for plan in plans))
         of = f"{self._planned:,} of {len(self._tally.tables.names):,}"
         text = f"{quantity(len(plans), 'table')}, {quantity(partitions, 'partition')}{about} ({of})"
-        return [Note("plain", (f"planned: {text}",))]
+        return [Note("plain", (f"planned: {text}",), Planned.name)]
 
     def _first(self, event: Event, note: Note, most: int) -> list[Note]:
         """Return a note, unless the limit of similar notes has been reached."""

@@ -156,6 +156,8 @@ class Tally:
         self.run_id = ""
         self.finished: Finished | None = None
         self.batch_finished: BatchFinished | None = None
+        self.copied: dict[str, str] = {}
+        """Names of planned tables by run."""
         self.steps: dict[tuple[str, str], str] = {}
         """Steps in progress after the last partition."""
         self.was_done = False
@@ -209,6 +211,7 @@ class Tally:
                 self.batch_finished = event
             case Planned():
                 self._note_created(event)
+                self.copied[event.run_id] = event.table
                 self.was_done = event.done and not self.is_batch
                 planned = _Run(event.partitions, event.committed, event.rows, event.bytes)
                 self._plan(event.run_id, planned)

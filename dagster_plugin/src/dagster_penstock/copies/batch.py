@@ -24,6 +24,7 @@ from penstock import (
     TableRequest,
     narrate,
     report_text,
+    traced,
 )
 
 
@@ -114,7 +115,7 @@ class _Batch:
         )
         with closing(events):
             for event in narrate(
-                map(self._with_partition_keys, events),
+                map(self._with_partition_keys, traced(events)),
                 lambda line: log.info(in_dagster(line)),
                 commits=not all(copy.keys for copy in copies),
                 warn=lambda line: log.warning(in_dagster(line)),

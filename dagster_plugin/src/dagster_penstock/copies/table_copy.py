@@ -34,6 +34,7 @@ from penstock import (
     place_of,
     report_text,
     stream_count,
+    traced,
 )
 
 # Events that a step yields, for Dagster to record.
@@ -229,7 +230,7 @@ class Copy(ABC):
         try:
             with closing(events):
                 yield from narrate(
-                    (with_partition_keys(event, self.keys) for event in events),
+                    (with_partition_keys(event, self.keys) for event in traced(events)),
                     lambda line: log.info(f"{name}: {in_dagster(line)}"),
                     commits=not self.keys,
                     warn=lambda line: log.warning(f"{name}: {in_dagster(line)}"),
