@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from penstock.backends.api.backend import worker_memory
+from penstock.backends.api.registry import load_backend
 from penstock.errors import PermanentError
 from penstock.workers import early_fork
 
@@ -93,6 +95,11 @@ class Nursery:
                 env=self._environment,
                 pass_fds=[theirs.fileno()],
             )
+
+    @property
+    def worker_memory(self) -> int:
+        """The bytes of memory that a worker takes, by the backends that it loads."""
+        return max(worker_memory(load_backend(each)) for each in self._backends)
 
     def start(self) -> WorkerProcess:
         """Start a worker.
