@@ -169,9 +169,8 @@ class Nursery:
         deadline = time.monotonic() + timeout
         while pid not in self._ended:
             orphan = pid not in self._mine or self._popen.poll() is not None
-            if orphan and not _exists(pid):
-                # No process remains to report how it ended.
-                self._ended[pid] = -signal.SIGKILL
+            if orphan and (code := _end_of_orphan(pid)) is not None:
+                self._ended[pid] = code
                 break
             remaining = deadline - time.monotonic()
             self._listen(max(0.0, min(remaining, ORPHAN_POLL) if orphan else remaining))
@@ -251,6 +250,18 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_of_orphan(pid: int) -> int | None:
+    """Return the exit code of a worker without its nursery; None while it runs.
+
+    Process 1, of a container for instance, has adopted it, and must reap it.
+    """
+    with contextlib.suppress(ChildProcessError):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if ended else None
+    # No process remains to report how it ended.
+    return None if _exists(pid) else -signal.SIGKILL
 
 
 def _exists(pid: int) -> bool:
