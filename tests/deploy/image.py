@@ -110,7 +110,7 @@ class _RootImage:
         build_wheels(self._root / "wheels", "core/native")
         steps = re.sub(r" *\\\n", " ", re.sub(r"^#.*\n", "", "".join(stages), flags=re.MULTILINE))
         settings = {name: value for name, value in os.environ.items() if SETTINGS.fullmatch(name)}
-        arguments = {}
+        arguments: dict[str, str] = {}
         for step in filter(None, steps.splitlines()):
             verb, _, rest = step.partition(" ")
             match verb:
@@ -124,7 +124,7 @@ class _RootImage:
                         ignore=shutil.ignore_patterns("target", "__pycache__"),
                     )
                 case "RUN":
-                    command = ["chroot", self._root, "/bin/sh", "-ec", rest]
+                    command = ["chroot", str(self._root), "/bin/sh", "-ec", rest]
                     environ = {**settings, **arguments, "PATH": "/usr/bin:/bin:/usr/sbin"}
                     done = subprocess.run(
                         command, env=environ, capture_output=True, text=True, check=False
@@ -180,7 +180,7 @@ def _made_root(root: Path) -> None:
     subprocess.run(
         [
             *("mmdebstrap", "--variant=minbase", "--mode=root", "--quiet"),
-            *("--include=python3,python3-venv,ca-certificates", SUITE, root),
+            *("--include=python3,python3-venv,ca-certificates", SUITE, str(root)),
         ],
         check=True,
         cwd="/",

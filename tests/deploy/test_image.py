@@ -44,7 +44,7 @@ def test_it_says_what_is_in_it(image: Image) -> None:
     print(image.how)
     code, output = image.start("--version", environ={}).wait(SECONDS)
     assert code == 0, output
-    assert re.search(r"^ +native +penstock-native \d", output, re.MULTILINE)
+    assert re.search(r"^ +native +\d", output, re.MULTILINE)
     code, output = image.start(environ={}, program="id").wait(SECONDS)
     assert output.startswith("uid=10001 gid=10001")
     command = "import pathlib; pathlib.Path('/opt/penstock/x').touch()"
