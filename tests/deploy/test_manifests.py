@@ -8,7 +8,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from penstock import CopySpec
 from penstock.cli.help import COMMANDS
