@@ -25,9 +25,9 @@ FLAG = "--max-memory"
 # The share of a container's memory that streams may plan with: pages of files, and other programs,
 # take some, and at the limit the kernel kills.
 CONTAINER_SHARE = 0.8
-# What the process that starts workers takes (24 MB measured), and what the supervisor grows by.
+# What the process that starts workers takes (32 MB measured), and what the supervisor grows by.
 OTHERS = 64 << 20
-# Tasks (threads) of a worker, and of all other processes (13 and 20 measured).
+# Tasks (threads) of a worker, and of all other processes (14 and 23 measured).
 TASKS, OTHER_TASKS = 16, 32
 # The least memory for which a worker's buffers can be cut.
 LEAST_BUFFER = 48 << 20
