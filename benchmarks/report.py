@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.workers.degree import available_cpus
+from penstock.backends.shared.resources import cpus
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def machine() -> str:
     """Return a description of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
-        f"{available_cpus()} CPUs ({_processor()}), {memory:.0f} GiB, {platform.system()}, "
+        f"{cpus()} CPUs ({_processor()}), {memory:.0f} GiB, {platform.system()}, "
         f"Python {platform.python_version()}"
     )
 

@@ -11,7 +11,7 @@ from benchmarks.bench import Bench
 from benchmarks.cost import Cost, measure
 from benchmarks.movers import MOVERS
 from benchmarks.report import Limit, show_table, tell
-from penstock.workers.degree import available_cpus
+from penstock.backends.shared.resources import cpus
 
 SCHEMA = "speed"
 PIPES, ROWS = "psql pipes", "psycopg rows"
@@ -132,7 +132,7 @@ class Speed:
             Limit(f"wall / psycopg rows, degree {highest}", self.ratio(ROWS, highest), 0.8),
             Limit(
                 f"wall / (CPU of both servers / CPUs), degree {highest}",
-                wall * available_cpus() / servers,
+                wall * cpus() / servers,
                 1.15,
             ),
             Limit(

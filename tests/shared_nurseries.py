@@ -89,6 +89,11 @@ class _Lease:
         self._nursery: _SharedNursery | None = nursery
         self._idle = idle
 
+    @property
+    def worker_memory(self) -> int:
+        assert self._nursery is not None, "closed before"
+        return self._nursery.worker_memory
+
     def start(self) -> WorkerProcess:
         assert self._nursery is not None, "closed before"
         return self._nursery.start()

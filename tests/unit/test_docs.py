@@ -181,8 +181,14 @@ OF_AIRFLOW = {
 }
 # Options of `dg launch`.
 OF_DAGSTER = {"--assets", "--partition", "--partition-range"}
+# Options of `docker` and `kubectl`.
+OF_CONTAINERS = {
+    *("--build", "--cap-drop", "--env", "--exit-code-from", "--file", "--read-only", "--rm"),
+    *("--tag", "--tmpfs", "--filename", "--from-file"),
+}
 # Options of `pg_dump`, `chromium`, benchmarks/run.py, `pgcopydb` and `sling`.
 OF_OTHERS = {
+    *OF_CONTAINERS,
     *("--section", "--headless", "--hide-scrollbars", "--screenshot", "--window-size"),
     *("--only", "--repeat", "--scale"),
     *(
@@ -521,8 +527,8 @@ def test_examples_match_their_files() -> None:
 FORBIDDEN = re.compile(r"\b(chunk|job|slice|shard)(s|ed|ing)?\b", re.IGNORECASE)
 
 
-# These lines contain words of other programs.
-APART = ("comparison.md", "from-another-tool.md", "glossary.md")
+# These pages contain words of other programs.
+APART = ("comparison.md", "from-another-tool.md", "glossary.md", "operate.md")
 
 
 @pytest.mark.parametrize("page", [page for page in MANUAL if page.name not in APART], ids=name)

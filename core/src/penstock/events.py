@@ -172,6 +172,7 @@ class Retrying(BaseEvent):
 
 
 CONNECTIONS = "connections"
+RESOURCES = "resources"
 AUTOMATIC = "auto"
 LAG = "lag"
 
@@ -185,8 +186,8 @@ class DegreeChanged(BaseEvent):
     """The new number of streams; 0: no partition starts, because the source lags."""
     message: str
     cause: str = CONNECTIONS
-    """``connections``: a server has none left. ``auto``: see ``--degree auto``. ``lag``: see
-    ``--max-lag``."""
+    """``connections``: a server has none left. ``resources``: see ``--max-memory``. ``auto``: see
+    ``--degree auto``. ``lag``: see ``--max-lag``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,12 +26,13 @@ MASTER = "master"
 
 def mssql_missing() -> str:
     """Return the reason why `any_mssql_server` has no server; empty if it has one."""
-    if os.environ.get(EXTERNAL) or _docker_answers():
+    if os.environ.get(EXTERNAL) or docker_answers():
         return ""
     return f"no SQL Server: {EXTERNAL}=mssql://... names none, and no Docker engine answers"
 
 
-def _docker_answers() -> bool:
+def docker_answers() -> bool:
+    """Whether a container engine answers."""
     if not os.environ.get("DOCKER_HOST") and not ENGINE.exists():
         return False
     import docker  # noqa: PLC0415 - slow, and rarely needed

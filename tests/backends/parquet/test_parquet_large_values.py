@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock import PermanentError
-from penstock.backends.parquet.load import large_values
 from penstock.backends.parquet.load.file_format import PARQUET
 from penstock.backends.parquet.load.large_values import LARGE_BYTES, check_memory, large_columns
+from penstock.backends.shared import resources
 
 MB = 1 << 20
 # Writes a value as a worker does; prints the peak of the process's memory in bytes.
@@ -114,16 +114,19 @@ def test_memory_for_a_large_value(tmp_path: Path) -> None:
 
 def test_too_large_a_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = pa.record_batch([pa.array([1, 2]), pa.array(["a", "b" * (20 * MB)])], ["id", "text"])
-    monkeypatch.setattr(large_values, "machine_memory", lambda: 120 * MB)
+    monkeypatch.setattr(resources, "memory", lambda: 120 * MB)
     check_memory(batch, {"text"}, 5, "target: partition p0001")
-    monkeypatch.setattr(large_values, "machine_memory", lambda: 100_000_000)
+    monkeypatch.setattr(resources, "memory", lambda: 100_000_000)
     with pytest.raises(
         PermanentError,
         match=r"^target: partition p0001: column 'text', row 7: expected a value of at most 17 MB, "
         r"found one of 21 MB: .* 100 MB of memory; use a machine",
     ):
         check_memory(batch, {"text"}, 5, "target: partition p0001")
-
-
-def test_memory_of_this_machine() -> None:
-    assert 64 * MB < large_values.machine_memory() < 1 << 50
+    monkeypatch.setattr(resources, "share", lambda: 60_000_000)
+    with pytest.raises(
+        PermanentError,
+        match=r"at most 10 MB, found one of 21 MB: .* 60 MB of memory for each stream; raise "
+        r"--max-memory or lower --degree",
+    ):
+        check_memory(batch, {"text"}, 5, "target: partition p0001")

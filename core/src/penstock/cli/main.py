@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from penstock.backends.api.imports import leave_out
+from penstock.backends.shared import resources
 from penstock.cli.entry import handle_signals
 from penstock.cli.help import COMMANDS, CONNECTIONS, DESCRIPTION, EXAMPLES, EXIT_CODES
 from penstock.cli.output import choose_log_format, flush_output, reader_closed, report_end, signals
@@ -97,6 +98,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         choose_log_format(arguments.log_format)
         if arguments.s3_endpoint is not None:
             os.environ["AWS_ENDPOINT_URL_S3"] = arguments.s3_endpoint
+        if arguments.max_memory is not None:
+            os.environ[resources.VARIABLE] = arguments.max_memory
+        resources.max_memory()
         _choose_values(getattr(arguments, "show_values", None))
         from penstock.spec.terms import flags  # noqa: PLC0415 - no help needs it
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from textwrap import fill, indent, wrap
 from typing import Any, NoReturn
 
+from penstock.backends.shared.resources import FLAG, VARIABLE
 from penstock.cli.help import COMMANDS, CONNECTIONS, EXIT_CODES, URLS
 from penstock.errors import EXIT_USAGE, did_you_mean, nearest
 from penstock.spec.toml_file import UNQUOTED
@@ -149,6 +150,13 @@ class Commands:
                 metavar="URL",
                 help="the server of s3:// URLs that name none; overrides AWS_ENDPOINT_URL_S3 "
                 "(default: AWS)",
+            )
+            parser.add_argument(
+                FLAG,
+                metavar="SIZE",
+                help="the most memory of this command's processes together, such as 2GB; lowers "
+                f"the number of streams and their buffers (default: {VARIABLE}, else no limit but "
+                "that of a container, for --degree auto)",
             )
 
 

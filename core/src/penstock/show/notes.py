@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from penstock.events import (
     AUTOMATIC,
     CONNECTIONS,
+    RESOURCES,
     BatchStarted,
     DegreeChanged,
     Event,
@@ -166,7 +167,7 @@ def note(event: Event, tally: Tally) -> Note | None:
             shown = one_line(tally.partition_name(event))
             return Note("warning", (f"retrying: {shown}, in {duration(event.delay)}",))
         case DegreeChanged():
-            verb = " lowered to" if event.cause == CONNECTIONS else ""
+            verb = " lowered to" if event.cause in (CONNECTIONS, RESOURCES) else ""
             style = "plain" if event.cause == AUTOMATIC else "warning"
             return Note(style, (f"degree{verb} {event.degree}: {one_line(event.message)}",))
         case Verified():

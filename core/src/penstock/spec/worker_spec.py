@@ -65,6 +65,8 @@ class WorkerSpec:
     """See `ControlStore`."""
     show_values: str = "never"
     """See `CopySpec`."""
+    memory: int | None = None
+    """The most bytes of memory that the worker may take; None for no limit."""
     session_values: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values that a session of the source needs; see `masking_keys`. Secret."""
 

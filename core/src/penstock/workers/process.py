@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from penstock.backends.api.backend import worker_memory
+from penstock.backends.api.registry import load_backend
 from penstock.errors import PermanentError
 from penstock.workers import early_fork
 
@@ -94,6 +96,11 @@ class Nursery:
                 pass_fds=[theirs.fileno()],
             )
 
+    @property
+    def worker_memory(self) -> int:
+        """The bytes of memory that a worker takes, by the backends that it loads."""
+        return max(worker_memory(load_backend(each)) for each in self._backends)
+
     def start(self) -> WorkerProcess:
         """Start a worker.
 
@@ -162,9 +169,8 @@ class Nursery:
         deadline = time.monotonic() + timeout
         while pid not in self._ended:
             orphan = pid not in self._mine or self._popen.poll() is not None
-            if orphan and not _exists(pid):
-                # No process remains to report how it ended.
-                self._ended[pid] = -signal.SIGKILL
+            if orphan and (code := _end_of_orphan(pid)) is not None:
+                self._ended[pid] = code
                 break
             remaining = deadline - time.monotonic()
             self._listen(max(0.0, min(remaining, ORPHAN_POLL) if orphan else remaining))
@@ -244,6 +250,18 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_of_orphan(pid: int) -> int | None:
+    """Return the exit code of a worker without its nursery; None while it runs.
+
+    Process 1, of a container for instance, has adopted it, and must reap it.
+    """
+    with contextlib.suppress(ChildProcessError):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if ended else None
+    # No process remains to report how it ended.
+    return None if _exists(pid) else -signal.SIGKILL
 
 
 def _exists(pid: int) -> bool:

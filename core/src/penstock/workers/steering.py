@@ -83,6 +83,11 @@ class Steering:
         return self._auto.degree if self._auto else self._most
 
     @property
+    def automatic(self) -> bool:
+        """Whether the number of streams is Penstock's own choice."""
+        return self._auto is not None
+
+    @property
     def begins(self) -> bool:
         """Whether the number changes several times a second."""
         return self._auto is not None and self._auto.begins
@@ -93,7 +98,7 @@ class Steering:
         return min((rate for rate in rates if rate is not None), default=None)
 
     def limit(self, most: int) -> None:
-        """Set the maximum, because a server has no connections for more streams."""
+        """Set the maximum, because a server or this machine has no room for more streams."""
         self._most = min(self._most, most)
         if self._auto is not None:
             self._auto.limit(most)

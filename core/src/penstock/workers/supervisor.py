@@ -10,9 +10,10 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.backends.shared.resources import room
 from penstock.errors import (
     LoadLost,
     PenstockError,
@@ -24,6 +25,7 @@ from penstock.errors import (
 )
 from penstock.events import (
     CONNECTIONS,
+    RESOURCES,
     Committed,
     DegreeChanged,
     Event,
@@ -112,12 +114,15 @@ class Supervisor:
 
     Args:
         nursery: starts workers.
-        degree: the maximum number of workers.
+        degree: the maximum number of workers; there may be room for fewer.
         steering: limits how many of them have a partition, and how fast they are; None for no
             limit.
         is_committed: asks the target for the commit record of a run's partition.
         watch: called a few times a second; yields events, or raises to end everything.
         stop_all: once a partition fails permanently, start no others of any run.
+
+    Raises:
+        UsageError: `--max-memory` has no room for one worker.
     """
 
     def __init__(
@@ -131,9 +136,17 @@ class Supervisor:
         steering: Steering | None = None,
     ) -> None:
         self._nursery = nursery
-        self.degree = degree
+        self._room = room(
+            degree,
+            nursery.worker_memory,
+            automatic=steering is not None and steering.automatic,
+        )
+        self.degree = self._room.workers
         """No more: a server may have no connections for as many as were asked for."""
+        self._wanted = degree
         self._steering = steering
+        if steering is not None:
+            steering.limit(self.degree)
         self._shares = RateShares()
         self._bytes_moved = 0
         self._run_id = ""
@@ -164,6 +177,14 @@ class Supervisor:
         stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
         self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
         try:
+            # What an automatic degree might have reached is no news.
+            if self.degree < self._wanted and not (self._steering and self._steering.automatic):
+                yield DegreeChanged(
+                    run_id=self._run_id,
+                    degree=self.allowed,
+                    cause=RESOURCES,
+                    message=self._room.why,
+                )
             while self._dispatch():
                 yield from self._steer()
                 yield from self._listen()
@@ -264,7 +285,7 @@ class Supervisor:
         for stream in (process.worker.stdout, process.worker.stderr):
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, selectors.EVENT_READ, process)
-        self._say(process, spec.to_line())
+        self._say(process, replace(spec, memory=self._room.memory).to_line())
         return process
 
     def _assign(self, process: _Process, assignments: Sequence[_Assignment]) -> None:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from penstock.backends.api.registry import load_backend
 from penstock.backends.api.worker import ConnectsAhead, LoadResult, Reader, Writer
+from penstock.backends.shared import resources
 from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
 from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model import values
@@ -67,6 +68,7 @@ class Worker:
         self._cancelled = False
         self._shielded = False
         values.choose_for_process(spec.show_values)
+        resources.set_share(spec.memory)
         self._quiet = 0
         """Intervals since the main thread last answered, or moved rows."""
         self._reader: Reader = load_backend(spec.source_backend).reader(spec)

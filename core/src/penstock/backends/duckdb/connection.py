@@ -15,10 +15,13 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from penstock.backends.duckdb.errors import is_locked, locked, planning
+from penstock.backends.shared import resources
 from penstock.errors import Diagnosis, PlanningError
 
 # The memory limit of a worker's session, besides what Python and the batches take.
 WORKER_MEMORY = 128 << 20
+# What Python, libraries and batches take (measured).
+_BESIDES = 80 << 20
 # Copies of a value that DuckDB holds at once: in the batch, in blocks, and in the log.
 _COPIES = 8
 # Shorter rows of an incomplete row group can be spilled (measured: 10 kB can, 60 kB cannot).
@@ -57,9 +60,19 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
         connection.execute("SET enable_progress_bar = false")
     if worker:
         connection.execute("SET threads = 1")
-        connection.execute(f"SET memory_limit = '{WORKER_MEMORY}B'")
+        _limit(connection, WORKER_MEMORY)
         connection.execute("SET preserve_insertion_order = false")
+    else:
+        connection.execute(f"SET threads = {resources.cpus()}")
+        if (most := resources.max_memory()) is not None:
+            # No worker is busy while steps run before and after the partitions.
+            connection.execute(f"SET memory_limit = '{most // 2}B'")
     return connection
+
+
+def _limit(connection: DuckDBPyConnection, size: int) -> None:
+    """Set a worker's memory limit, to less if the worker may take less."""
+    connection.execute(f"SET memory_limit = '{resources.buffer(size, _BESIDES)}B'")
 
 
 def allow_values_of(connection: DuckDBPyConnection, widest: int, total: int, rows: int) -> None:
@@ -76,7 +89,7 @@ def allow_values_of(connection: DuckDBPyConnection, widest: int, total: int, row
         # At the commit it holds all texts of the last, incomplete row group.
         size += round(total * min(1, _GROUP_ROWS / rows))
     if size > WORKER_MEMORY:
-        connection.execute(f"SET memory_limit = '{WORKER_MEMORY + size}B'")
+        _limit(connection, WORKER_MEMORY + size)
 
 
 def allow_values_in(connection: DuckDBPyConnection, rows: str) -> bool:
@@ -99,7 +112,7 @@ def allow_values_in(connection: DuckDBPyConnection, rows: str) -> bool:
             limit = "SELECT current_setting('memory_limit')"
             before = session.execute(limit).fetchone()
             size = WORKER_MEMORY + _PER_TEXT_BYTE * int(found[0])
-            session.execute(f"SET memory_limit = '{size}B'")
+            _limit(session, size)
             return before != session.execute(limit).fetchone()
     return False
 

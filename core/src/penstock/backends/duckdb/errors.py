@@ -85,7 +85,9 @@ def translate(error: duckdb.Error, side: str, subject: str = "") -> PenstockErro
         return PermanentError(message, Diagnosis(side=side))
     if isinstance(error, duckdb.OutOfMemoryException) or _TOO_LARGE.search(words):
         return PermanentError(
-            f"{message}; use smaller partitions, or leave out large columns", Diagnosis(side=side)
+            f"{message}; use smaller partitions, leave out large columns, or raise --max-memory if "
+            "it is set",
+            Diagnosis(side=side),
         )
     if isinstance(error, _PASSING) or is_locked(error):
         return TransientError(message, Diagnosis(side=side))

@@ -37,6 +37,7 @@ from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, from_driver, planning, translated
 from penstock.backends.mysql.location import URLS
 from penstock.backends.mysql.session import MySqlSession
+from penstock.backends.shared.resources import cpus
 from penstock.backends.sql.session import keeping
 from penstock.errors import (
     Blocked,
@@ -52,7 +53,7 @@ from penstock.model.tables import Relation, TableRef
 from penstock.model.values import statement_kind
 
 # The number of streams is not known yet; most runs have at most as many as there are CPUs.
-SESSIONS = max(16, 2 * (os.cpu_count() or 1))
+SESSIONS = max(16, 2 * cpus())
 # Seconds that others may have to wait until a lock is taken or given up; there are two locks.
 LOCK_SECONDS = 5
 # Seconds until a holder answers, unless it was stopped.

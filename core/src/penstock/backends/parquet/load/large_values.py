@@ -6,14 +6,12 @@ value takes about four times its size; with them eight to ten times (measured).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Set
-from contextlib import suppress
-from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.backends.shared import resources
 from penstock.backends.shared.values.arrow import is_bytes, is_text
 from penstock.errors import Diagnosis, PermanentError
 
@@ -21,8 +19,9 @@ LARGE_BYTES = 8 << 20
 """The size at which a value is large. Statistics of a file never hold such values."""
 MEMORY_PER_BYTE = 6
 """Bytes of a worker's memory per byte of a large value, while it is read and written."""
+MORE = "use a machine or container with more"
+MORE_FOR_EACH = "raise --max-memory or lower --degree"
 _MB = 1_000_000
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def large_columns(batch: pa.RecordBatch) -> frozenset[str]:
@@ -55,7 +54,9 @@ def check_memory(batch: pa.RecordBatch, columns: Set[str], rows_before: int, sub
     Raises:
         PermanentError: a value needs more memory than there is; names its row and column.
     """
-    most = machine_memory() // MEMORY_PER_BYTE
+    share = resources.share()
+    available = resources.memory() if share is None else share
+    most = available // MEMORY_PER_BYTE
     for name in sorted(columns):
         column = batch.column(name)
         if not (is_text(column.type) or is_bytes(column.type)) or _largest(column) <= most:
@@ -66,19 +67,9 @@ def check_memory(batch: pa.RecordBatch, columns: Set[str], rows_before: int, sub
         raise PermanentError(
             f"{subject}: column {name!r}, row {row:,}: expected a value of at most "
             f"{most / _MB:,.0f} MB, found one of {size / _MB:,.0f} MB: a worker needs "
-            f"{MEMORY_PER_BYTE} times its size, and there are {machine_memory() / _MB:,.0f} MB of "
-            "memory; use a machine or container with more, leave the column out with --columns, or "
+            f"{MEMORY_PER_BYTE} times its size, and there are {available / _MB:,.0f} MB of "
+            f"{'memory' if share is None else 'memory for each stream'}; "
+            f"{MORE if share is None else MORE_FOR_EACH}, leave the column out with --columns, or "
             "shorten it in a --query",
             Diagnosis(side="target"),
         )
-
-
-@cache
-def machine_memory() -> int:
-    """Return the bytes of memory that this machine, or its container, has."""
-    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _LIMITS:
-        # "max", or no such file: no limit.
-        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
-            most = min(most, int(file.read()))
-    return most
