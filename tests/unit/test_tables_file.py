@@ -372,10 +372,11 @@ def test_a_found_file_sends_no_password_to_a_server_that_it_names(
     if end == "target":
         named = command("copy-all", "--target", "postgresql://app@mine/shop")
         assert read_batch(named, SECRETS).sections
-    (tmp_path / "penstock.toml").write_text(
-        f'{end} = "env:SHOP"\n{other} = "env:SHOP"\n[tables."a.*"]\n'
-    )
-    assert read_batch(command("copy-all"), SECRETS).sections
+    for reference in ("env:SHOP", "file:/run/secrets/shop"):
+        (tmp_path / "penstock.toml").write_text(
+            f'{end} = "{reference}"\n{other} = "env:SHOP"\n[tables."a.*"]\n'
+        )
+        assert read_batch(command("copy-all"), SECRETS).sections
 
 
 @pytest.mark.parametrize(

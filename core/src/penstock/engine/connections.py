@@ -29,7 +29,7 @@ from penstock.planning.asking.search_path import with_schemas
 from penstock.planning.request import PlanRequest
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.references import resolve_reference
+from penstock.spec.references import is_reference, resolve_reference
 from penstock.spec.worker_spec import Patience
 from penstock.workers import early_fork
 from penstock.workers.degree import streams_of
@@ -258,7 +258,7 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     """Return the resolved URL, its backend, the backend's ``module:attribute``, and its secrets.
 
     Args:
-        reference: a URL, a path or ``env:NAME``.
+        reference: a URL, a path, ``env:NAME`` or ``file:/PATH``.
         flag: the option, for the message.
 
     Raises:
@@ -282,12 +282,12 @@ def place_of(reference: str) -> Place:
 
 
 def holds_secret(reference: str) -> bool:
-    """Whether a connection contains a secret as written, apart from references to the environment.
+    """Whether a connection contains a secret as written; a reference to one does not.
 
     Raises:
         UsageError: the URL is malformed, or no backend has its scheme.
     """
-    if reference.startswith("env:"):
+    if is_reference(reference):
         return False
     url = resolve_reference(reference, {}, "connection")
     backend, _ = find_backend(url, "connection")
@@ -298,13 +298,13 @@ def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
     """Return the environment variables whose values become the password of a database's URL.
 
     Args:
-        reference: a URL, or ``env:NAME``, which is not resolved.
+        reference: a URL, or a reference, which is not resolved.
         environ: the environment.
 
     Raises:
         UsageError: as `resolve` raises it.
     """
-    if reference.startswith("env:"):
+    if is_reference(reference):
         return []
     url = resolve_reference(reference, environ, "connection")
     backend, _ = find_backend(url, "connection")
@@ -322,7 +322,7 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
     """Return the URL of a connection with parameters added; existing ones stay unchanged.
 
     Args:
-        reference: the connection, as a URL or ``env:NAME``.
+        reference: the connection, as a URL or a reference.
         parameters: values by name; None if unknown.
 
     Raises:
@@ -342,7 +342,7 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
 def check_request(spec: CopySpec) -> None:
     """Check that both ends support the request, without connecting.
 
-    Connections in environment variables are not resolved.
+    References are not resolved.
 
     Raises:
         UsageError: an end does not support an option, and the message says what it does support;
@@ -373,7 +373,7 @@ def check_source(source: str) -> None:
 
 
 def _written_backend(reference: str) -> Backend | None:
-    if reference.startswith("env:"):
+    if is_reference(reference):
         return None
     backend, _ = find_backend(resolve_reference(reference, {}, "connection"), "connection")
     return backend

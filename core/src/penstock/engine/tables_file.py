@@ -102,5 +102,6 @@ def _check_url(url: Any, place: str, *, varies: bool) -> None:
     if secret:
         raise UsageError(
             f"{place}: expected a URL without a secret, because files are shared and kept: use "
-            "an environment variable for the URL (env:NAME), or write ${NAME} for the secret"
+            "an environment variable for the URL (env:NAME) or a file (file:/PATH), or write "
+            "${NAME} for the secret"
         )
