@@ -295,7 +295,7 @@ def holds_secret(reference: str) -> bool:
 
 
 def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the environment variables whose values become the password of a database's URL.
+    """Say whose secrets become the password of a database's URL: variables, or the user's files.
 
     Args:
         reference: a URL, or a reference, which is not resolved.
@@ -313,9 +313,13 @@ def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
     secrets = set(backend.secrets(backend.resolve(url, environ, "connection")))
     names = [name for name, value in environ.items() if value and value in secrets]
     others = {name: value for name, value in environ.items() if name not in names}
+    sent = set(secrets)
     with suppress(UsageError):  # a password is missing without the variable
-        secrets -= set(backend.secrets(backend.resolve(url, others, "connection")))
-    return sorted(name for name in names if environ[name] in secrets)
+        sent -= set(backend.secrets(backend.resolve(url, others, "connection")))
+    if found := sorted(name for name in names if environ[name] in sent):
+        return [f"the password in {name}" for name in found]
+    written = backend.secrets(backend.resolve(url, {}, "connection"))
+    return ["a password in a file of yours"] if secrets - set(written) else []
 
 
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:

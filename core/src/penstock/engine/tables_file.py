@@ -74,7 +74,7 @@ def _variables_sent(written: str, environ: Mapping[str, str]) -> Sequence[str]:
     if names := [match[1] for match in VARIABLE.finditer(written) if match[1]]:
         return [f"the variable {name}" for name in names]
     with suppress(PenstockError):  # connecting will report it
-        return [f"the password in {name}" for name in added_secrets(written, environ)]
+        return added_secrets(written, environ)
     return ()
 
 
