@@ -345,6 +345,7 @@ SECRETS = {
         ("postgresql:///shop?host=other.example", "PGPASSWORD"),
         ("postgresql://app@other.example/shop?sslmode=verify-full&sslrootcert=x", "PGPASSWORD"),
         ("mysql://app@other.example/shop", "MYSQL_PWD"),
+        ("postgresql://app@other.example/shop?auth=command:id", "what a command of its choice"),
         ("clickhouse://app@other.example/shop", "CLICKHOUSE_PASSWORD"),
         ("snowflake://app@other/shop/public", "SNOWFLAKE_PASSWORD"),
         ("postgresql://app:${AWS_SECRET_ACCESS_KEY}@other.example/shop", "AWS_SECRET_ACCESS_KEY"),

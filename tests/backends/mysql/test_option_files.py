@@ -1,4 +1,4 @@
-"""Option files such as `~/.my.cnf`: read as the clients read them, and logins by them."""
+"""Option files such as `~/.my.cnf`: read as the clients read them; logins by them and by tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -145,6 +145,30 @@ def test_a_file_is_read_only_to_connect(tmp_path: Path) -> None:
     # A penstock.toml that was found must not send the password where it wants.
     assert added_secrets(url, {"HOME": str(tmp_path)}) == ["a password in a file of yours"]
     assert added_secrets("mysql://elsewhere.example/d", {"HOME": str(tmp_path)}) == []
+
+
+@pytest.mark.skipif(bool(mysql_missing()), reason=mysql_missing())
+def test_workers_log_in_by_the_token_of_a_command(tmp_path: Path) -> None:
+    with MysqlServer() as server:
+        execute(
+            server.url,
+            "CREATE USER token@'127.0.0.1' IDENTIFIED BY 'Zz9 token'",
+            "GRANT ALL ON *.* TO token@'127.0.0.1'",
+            "CREATE TABLE t (id int PRIMARY KEY)",
+            "CREATE TABLE copied (id int PRIMARY KEY)",
+            "INSERT INTO t VALUES (1), (2), (3), (4)",
+        )
+        (tmp_path / "token").write_text("Zz9 token\n")
+        parts = urlsplit(server.url)
+        database = parts.path[1:]
+        command = quote(f"cat {tmp_path}/token")
+        end = f"mysql://token@{parts.hostname}:{parts.port}/{database}?auth=command:{command}"
+        words = ["--source", end, "--target", end, "--table", f"{database}.t"]
+        words += ["--target-table", f"{database}.copied", "--partitions", "2", "--degree", "2"]
+        ended = run_cli("copy", *words, env={**os.environ, "MYSQL_PWD": "wrong"})
+        assert ended.returncode == 0, ended.stderr
+        assert "Zz9" not in ended.stdout + ended.stderr
+        assert rows(server.url, "SELECT count(*) FROM copied") == [(4,)]
 
 
 @pytest.mark.skipif(bool(mysql_missing()), reason=mysql_missing())

@@ -20,6 +20,7 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.engine.control_link import ControlLink
 from penstock.engine.opening import PendingSession, SnapshotOpener
 from penstock.engine.pulses import PulseEnd
+from penstock.engine.tokens_of_commands import split_command, with_tokens
 from penstock.engine.value_display import isolate_display
 from penstock.errors import PlanningError, UsageError
 from penstock.model.awaited import during
@@ -265,8 +266,11 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
     resolved = resolve_reference(reference, os.environ, flag)
-    backend, name = find_backend(resolved, flag)
-    url = backend.resolve(resolved, os.environ, flag)
+    plain, command = split_command(resolved, flag)
+    backend, name = find_backend(plain, flag)
+    if command:
+        plain = with_tokens(plain, command, backend, flag)
+    url = backend.resolve(plain, os.environ, flag)
     return url, backend, name, (resolved, url, *backend.secrets(url))
 
 
@@ -276,7 +280,7 @@ def place_of(reference: str) -> Place:
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
-    url = resolve_reference(reference, os.environ, "connection")
+    url, _ = split_command(resolve_reference(reference, os.environ, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return replace(backend.place(url), located=backend.located, kinds=backend.kinds)
 
@@ -289,7 +293,7 @@ def holds_secret(reference: str) -> bool:
     """
     if is_reference(reference):
         return False
-    url = resolve_reference(reference, {}, "connection")
+    url, _ = split_command(resolve_reference(reference, {}, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return bool(backend.secrets(backend.resolve(url, {}, "connection")))
 
@@ -306,7 +310,9 @@ def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
     """
     if is_reference(reference):
         return []
-    url = resolve_reference(reference, environ, "connection")
+    url, command = split_command(resolve_reference(reference, environ, "connection"), "connection")
+    if command:
+        return ["what a command of its choice prints"]
     backend, _ = find_backend(url, "connection")
     if backend.located:
         return []  # storage is sent signatures instead of keys
