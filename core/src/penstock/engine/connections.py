@@ -20,7 +20,6 @@ from penstock.backends.api.target import TargetCatalog
 from penstock.engine.control_link import ControlLink
 from penstock.engine.opening import PendingSession, SnapshotOpener
 from penstock.engine.pulses import PulseEnd
-from penstock.engine.tokens_of_commands import split_command, with_tokens
 from penstock.engine.value_display import isolate_display
 from penstock.errors import PlanningError, UsageError
 from penstock.model.awaited import during
@@ -266,12 +265,23 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
     resolved = resolve_reference(reference, os.environ, flag)
-    plain, command = split_command(resolved, flag)
+    plain, command = _split_command(resolved, flag)
     backend, name = find_backend(plain, flag)
     if command:
+        from penstock.engine.tokens_of_commands import with_tokens  # noqa: PLC0415 - seldom
+
         plain = with_tokens(plain, command, backend, flag)
     url = backend.resolve(plain, os.environ, flag)
     return url, backend, name, (resolved, url, *backend.secrets(url))
+
+
+def _split_command(url: str, flag: str) -> tuple[str, tuple[str, ...]]:
+    """See `tokens_of_commands.split_command`."""
+    if "auth=" not in url:
+        return url, ()
+    from penstock.engine.tokens_of_commands import split_command  # noqa: PLC0415 - seldom
+
+    return split_command(url, flag)
 
 
 def place_of(reference: str) -> Place:
@@ -280,7 +290,7 @@ def place_of(reference: str) -> Place:
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
-    url, _ = split_command(resolve_reference(reference, os.environ, "connection"), "connection")
+    url, _ = _split_command(resolve_reference(reference, os.environ, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return replace(backend.place(url), located=backend.located, kinds=backend.kinds)
 
@@ -293,7 +303,7 @@ def holds_secret(reference: str) -> bool:
     """
     if is_reference(reference):
         return False
-    url, _ = split_command(resolve_reference(reference, {}, "connection"), "connection")
+    url, _ = _split_command(resolve_reference(reference, {}, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return bool(backend.secrets(backend.resolve(url, {}, "connection")))
 
@@ -310,7 +320,7 @@ def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
     """
     if is_reference(reference):
         return []
-    url, command = split_command(resolve_reference(reference, environ, "connection"), "connection")
+    url, command = _split_command(resolve_reference(reference, environ, "connection"), "connection")
     if command:
         return ["what a command of its choice prints"]
     backend, _ = find_backend(url, "connection")

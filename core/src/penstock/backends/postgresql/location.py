@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -147,6 +146,8 @@ def _system_certificates(parts: Mapping[str, Any], environ: Mapping[str, str]) -
     # libpq accepts no weaker mode with the system's certificates, and says so.
     if (parts.get("sslmode") or environ.get("PGSSLMODE") or "verify-full") != "verify-full":
         return {}
+    import ssl  # noqa: PLC0415 - seldom
+
     for path in (ssl.get_default_verify_paths().cafile, *_SYSTEM_CERTIFICATES):
         if path and os.path.isfile(path):
             return {"sslrootcert": path, "sslmode": "verify-full"}
