@@ -69,7 +69,9 @@ class Command:
         return f"{place}?auth=command:{quote(self.words)}"
 
 
-EXPIRED = "print(json.dumps({'accessToken': token, 'expires_on': int(time.time())}))"
+EXPIRED = (
+    "print(json.dumps({'status': 'done', 'accessToken': token, 'expires_on': int(time.time())}))"
+)
 LASTING = """
 status = {'token': token, 'expirationTimestamp': '2099-01-01T00:00:00Z'}
 print(json.dumps({'kind': 'ExecCredential', 'status': status}))
@@ -144,6 +146,9 @@ def test_workers_that_connect_again_get_the_token_of_the_moment(
         ("print(token); print(token)", 65, "expected a token on one line"),
         ("print('{' + token)", 65, "expected a token on one line"),
         ("print(json.dumps({'secret': token}))", 65, "or JSON with one of token"),
+        ("print(json.dumps({'token': token, 'expires_on': [token]}))", 65, "or JSON with one of"),
+        ("print(json.dumps({'token': token, 'expires_on': '0001-01-01'}))", 65, "or JSON with"),
+        ("print(json.dumps({'token': [token]}))", 65, "or JSON with one of token"),
     ],
 )
 def test_a_command_that_gives_none_is_an_error_without_its_output(

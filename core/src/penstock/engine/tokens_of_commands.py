@@ -223,11 +223,12 @@ def _parsed(output: str, name: str) -> tuple[str, float]:
         return output, time.time() + KEPT_SECONDS
     try:
         fields = json.loads(output)
-        fields = fields.get("status") or fields  # of Kubernetes' ExecCredential
+        if isinstance(fields.get("status"), dict):
+            fields = fields["status"]  # of Kubernetes' ExecCredential
         token = next(fields[key] for key in _TOKENS if fields.get(key))
         expiry = next((fields[key] for key in _EXPIRIES if fields.get(key)), None)
         expires = time.time() + KEPT_SECONDS + _MARGIN if expiry is None else _seconds(expiry)
-    except (ValueError, TypeError, AttributeError, StopIteration):
+    except (ValueError, OverflowError, StopIteration):
         raise wrong from None
     if not isinstance(token, str):
         raise wrong
