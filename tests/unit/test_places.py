@@ -95,6 +95,7 @@ def test_a_place_may_stand_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     ("reference", "secret"),
     [
         ("env:ANYTHING", False),
+        ("file:/run/secrets/nowhere", False),
         ("/data/orders/", False),
         ("s3://lake/orders/", False),
         ("s3://lake/orders/?endpoint=http://h:1&region=x&profile=lake", False),

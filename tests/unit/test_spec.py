@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -17,7 +18,7 @@ from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.ids import check_run_id
 from penstock.spec.option import derived
-from penstock.spec.references import resolve_reference
+from penstock.spec.references import is_reference, redact, resolve_reference
 from penstock.spec.terms import as_arguments
 from penstock.spec.units import parse_duration, parse_size
 from penstock.spec.worker_spec import WorkerSpec
@@ -429,6 +430,81 @@ class TestReferences:
             resolve_reference(reference, {"SHOP": f"password={SECRET}"}, "--source")
         assert caught.value.message.startswith("--source: ")
         assert SECRET not in caught.value.message
+
+
+class TestAFileWithTheUrl:
+    @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+    def test_is_read_without_the_line_end(self, tmp_path: Path, end: str) -> None:
+        (tmp_path / "shop").write_bytes(f"{SOURCE}{end}".encode())
+        assert resolve_reference(f"file:{tmp_path}/shop", {}, "--source") == SOURCE
+
+    def test_is_read_again_each_time(self, tmp_path: Path) -> None:
+        (tmp_path / "shop").write_text(SOURCE)
+        resolve_reference(f"file:{tmp_path}/shop", {}, "--source")
+        (tmp_path / "shop").write_text(f"{SOURCE}2")
+        assert resolve_reference(f"file:{tmp_path}/shop", {}, "--source") == f"{SOURCE}2"
+
+    @pytest.mark.parametrize(
+        ("content", "problem"),
+        [
+            (None, "No such file or directory"),
+            (b"", "found an empty one"),
+            (b"\n", "found an empty one"),
+            (SECRET.encode(), "found a text without a scheme"),
+            (f"{SOURCE}\n{SECRET}\n".encode(), "found more than one line"),
+            (SOURCE.encode() + b"\xff", "found bytes that are not UTF-8"),
+            (SOURCE.encode() + b"x" * 70_000, "found more than one line"),
+        ],
+    )
+    def test_is_named_but_not_shown_if_it_is_wrong(
+        self, tmp_path: Path, content: bytes | None, problem: str
+    ) -> None:
+        path = tmp_path / "shop"
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(UsageError) as caught:
+            resolve_reference(f"file:{path}", {}, "--source")
+        assert caught.value.message == (
+            f"--source: {path}: expected a file that holds a URL{':' if content is None else ','} "
+            + problem
+        )
+
+    def test_must_be_readable(self, tmp_path: Path) -> None:
+        path = tmp_path / "shop"
+        path.write_text(SOURCE)
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            pytest.skip("root reads every file")
+        with pytest.raises(UsageError, match=r"shop: expected a file .*: Permission denied"):
+            resolve_reference(f"file:{path}", {}, "--source")
+
+    def test_is_neither_a_folder_nor_a_pipe(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        for path in (tmp_path, tmp_path / "pipe"):
+            with pytest.raises(UsageError, match="found a folder or a device"):
+                resolve_reference(f"file:{path}", {}, "--source")
+
+    @pytest.mark.parametrize(
+        "reference",
+        [
+            f"file:{SECRET}",
+            f"file:./{SECRET}",
+            f"file:~/{SECRET}",
+            f"file:/me:{SECRET}@h/x",
+            f"file:/h/x?p={SECRET}",
+        ],
+    )
+    def test_has_an_absolute_path(self, reference: str) -> None:
+        with pytest.raises(UsageError, match="file:/PATH with the absolute path") as caught:
+            resolve_reference(reference, {}, "--source")
+        assert SECRET not in caught.value.message
+        assert redact(reference) == "***"
+
+    def test_is_shown_by_its_path_and_two_slashes_are_a_url(self) -> None:
+        assert redact("file:/run/secrets/shop") == "file:/run/secrets/shop"
+        assert is_reference("file:/run/credentials/copy@shop.service/url")
+        assert not is_reference("file:///lake/orders/")
+        assert resolve_reference("file:///lake/o/", {}, "--source") == "file:///lake/o/"
 
 
 class TestRunId:

@@ -345,6 +345,7 @@ SECRETS = {
         ("postgresql:///shop?host=other.example", "PGPASSWORD"),
         ("postgresql://app@other.example/shop?sslmode=verify-full&sslrootcert=x", "PGPASSWORD"),
         ("mysql://app@other.example/shop", "MYSQL_PWD"),
+        ("postgresql://app@other.example/shop?auth=command:id", "what a command of its choice"),
         ("clickhouse://app@other.example/shop", "CLICKHOUSE_PASSWORD"),
         ("snowflake://app@other/shop/public", "SNOWFLAKE_PASSWORD"),
         ("postgresql://app:${AWS_SECRET_ACCESS_KEY}@other.example/shop", "AWS_SECRET_ACCESS_KEY"),
@@ -372,10 +373,11 @@ def test_a_found_file_sends_no_password_to_a_server_that_it_names(
     if end == "target":
         named = command("copy-all", "--target", "postgresql://app@mine/shop")
         assert read_batch(named, SECRETS).sections
-    (tmp_path / "penstock.toml").write_text(
-        f'{end} = "env:SHOP"\n{other} = "env:SHOP"\n[tables."a.*"]\n'
-    )
-    assert read_batch(command("copy-all"), SECRETS).sections
+    for reference in ("env:SHOP", "file:/run/secrets/shop"):
+        (tmp_path / "penstock.toml").write_text(
+            f'{end} = "{reference}"\n{other} = "env:SHOP"\n[tables."a.*"]\n'
+        )
+        assert read_batch(command("copy-all"), SECRETS).sections
 
 
 @pytest.mark.parametrize(

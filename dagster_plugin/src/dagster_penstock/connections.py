@@ -16,6 +16,7 @@ from penstock import (
     UsageError,
     check_request,
     holds_secret,
+    is_reference,
     place_of,
     with_parameters,
 )
@@ -75,7 +76,7 @@ def check_not_refused(side: str, connection: str | None) -> None:
 def check_ends(spec: CopySpec) -> None:
     """Check options against source and target, as far as these are URLs.
 
-    Environment variables are read only when a copy begins.
+    References are read only when a copy begins.
 
     Raises:
         PlanningError: the source or the target does not support an option.
@@ -86,12 +87,12 @@ def check_ends(spec: CopySpec) -> None:
 
 
 def known_place(connection: str) -> Place | None:
-    """Return the place that a URL names; None for an environment variable, which only a step reads.
+    """Return the place that a URL names; None for a reference, which only a step reads.
 
     Raises:
         UsageError: the URL cannot be resolved.
     """
-    if isinstance(connection, dg.EnvVar) or connection.startswith("env:"):
+    if isinstance(connection, dg.EnvVar) or is_reference(connection):
         return None
     return place_of(connection)
 
@@ -111,7 +112,7 @@ def asset_path(spec: CopySpec) -> list[str]:
 
 
 def source_path(spec: CopySpec) -> list[str]:
-    """Return the path of the source's asset key: its variable or database, schema and table.
+    """Return the path of the source's asset key: its reference or database, schema and table.
 
     The prefix distinguishes it from a table with the same name in the target.
     """
@@ -198,10 +199,11 @@ def _reads_files(spec: CopySpec) -> bool:
 
 
 def _folders(connection: str) -> list[str]:
-    """Return the folders of a URL's path as parts of an asset key; for a variable, its name."""
+    """Return the folders of a URL's path as parts of an asset key; for a reference, its name."""
     place = known_place(connection)
     if place is None:
-        return [str(connection).removeprefix("env:").lower()]
+        name = str(connection).removeprefix("env:").rpartition("/")[2]  # file:/run/secrets/name
+        return [_INVALID_IN_KEYS.sub("_", name).lower()]
     # The key of a relative path does not depend on the working directory.
     path = place.database if "://" in connection else connection
     parts = [part for part in path.split("/") if part.strip(".")] or [place.host or "files"]

@@ -89,8 +89,9 @@ def batch_of_definition(
     for end in ends:
         if end not in overrides and holds_secret(getattr(batch, end)):
             raise UsageError(
-                f"{path}: {end}: expected env:NAME, an environment variable that holds the "
-                "whole URL, because a definition must not hold a secret; found a URL with one"
+                f"{path}: {end}: expected env:NAME or file:/PATH, an environment variable or a "
+                "file that holds the whole URL, because a definition must not hold a secret; found "
+                "a URL with one"
             )
     return batch
 

@@ -14,6 +14,7 @@ from ...cli import run_cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from subprocess import CompletedProcess
 
     from tests.backends.conftest import Pair
@@ -139,6 +140,24 @@ class TestResume:
         cli("resume", "r", "--target", "env:DW")
         assert shop.target.count("orders") == 10
         assert "verified" in cli("verify", "r", "--target", "env:DW").stdout
+
+    def test_reads_from_the_file_that_the_run_records(self, shop: Pair, tmp_path: Path) -> None:
+        shown = ""
+        files = {end: tmp_path / f"{end}.toml" for end in ("source", "target")}
+        ends = [word for end in files for word in (f"--{end}", f"file:{files[end]}")]
+        for end, url in zip(files, (shop.source.url, shop.target.url), strict=True):
+            files[end].write_text(f"{url}\n")
+        cli("create", *ends, "--table", "public.orders", "--run-id", "r")
+        # A file is read when a command needs it: a secret may have been exchanged.
+        files["source"].write_text(f"{shop.source.url}?application_name=exchanged")
+        for words in (["resume", "r"], ["verify", "r"], ["status", "r"], ["runs"]):
+            shown += cli(*words, *ends[2:]).stdout
+        assert shop.target.count("orders") == 10
+        assert f"file:{files['source']}" in shown
+        assert shop.source.url not in shown
+        files["source"].unlink()
+        ended = cli("verify", "r", *ends[2:], code=64)
+        assert f"--source: {files['source']}: expected a file that holds a URL" in ended.stderr
 
     def test_of_a_batch_does_so_too(self, shop: Pair) -> None:
         words = ["--tables", "public.orders", "public.customers", "--run-id", "b"]

@@ -91,6 +91,8 @@ REFERENCES = {
     "env": ({"SHOP": "{url}"}, "env:SHOP"),
     # A name that would be passed on to a worker's environment.
     "env of a name that passes": ({"PYTHON_SHOP": "{url}"}, "env:PYTHON_SHOP"),
+    "file": ({}, "{file}"),
+    "command": ({}, "{command}"),
     "PGPASSWORD": ({"PGPASSWORD": PASSWORD}, "{bare}"),
     "PGPASSWORD and another name": (
         {"PGPASSWORD": PASSWORD, "LC_SHOP": PASSWORD},
@@ -101,11 +103,22 @@ REFERENCES = {
 
 @pytest.mark.parametrize(("environ", "reference"), REFERENCES.values(), ids=REFERENCES)
 def test_a_copy_shows_no_password(
-    guarded: Pair, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], reference: str
+    guarded: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    environ: dict[str, str],
+    reference: str,
 ) -> None:
     url = guarded.source.url
+    (tmp_path / "url").write_text(f"{url}\n")
+    (tmp_path / "token").write_text(f"{PASSWORD}\n")
     login, _, address = url.partition("://")[2].rpartition("@")
-    words = {"url": url, "bare": f"postgresql://{login.partition(':')[0]}@{address}"}
+    words = {
+        "url": url,
+        "file": f"file:{tmp_path}/url",
+        "bare": f"postgresql://{login.partition(':')[0]}@{address}",
+    }
+    words["command"] = f"{words['bare']}?auth=command:cat%20{tmp_path}/token"
     for name, value in environ.items():
         monkeypatch.setenv(name, words.get(value.strip("{}"), value))
     end = words.get(reference.strip("{}"), reference)

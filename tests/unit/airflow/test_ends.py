@@ -207,6 +207,8 @@ RIGHT: list[dict[str, Any]] = [
     {**FILES, "source": "{{ params.kind }}://lake", "table": "a.b"},
     {**FILES, "source": "/data/{{ ds }}/*.parquet"},
     {**FILES, "source": "env:ORDERS"},
+    {**FILES, "source": "file:/run/secrets/orders"},
+    {**FILES, "source": "file:/run/secrets/{{ params.shop }}"},
     {"source_conn_id": "pg", "table": "a.b", "target": "s3://lake/b/", "mode": "replace"},
     {"source_conn_id": "pg", "query": "SELECT 1", "target": "./lake"},
     {"source_conn_id": "pg", "table": "a.b", "target": "duckdb:////data/w.duckdb"},
@@ -263,6 +265,7 @@ def test_a_group_passes_its_ends_to_every_task() -> None:
         ({"target": "s3://{{ params.lake }}/o/"}, None, "penstock:target"),
         ({"target": "{{ params.lake }}"}, None, "penstock:target"),
         ({"target": "env:LAKE"}, "dw.o", "penstock:env:LAKE/dw.o"),
+        ({"target": "file:/run/lake"}, "dw.o", "penstock:file:/run/lake/dw.o"),
     ],
 )
 def test_an_alias_stands_for_the_target(ends: dict[str, str], table: Any, name: str) -> None:

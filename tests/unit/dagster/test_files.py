@@ -92,6 +92,16 @@ def test_definitions_read_only_the_kind_from_a_variable(
     assert asset(target=dg.EnvVar("LAKE_ORDERS")).key == dg.AssetKey(["public", "orders"])
 
 
+def test_definitions_read_only_the_kind_from_a_file(tmp_path: Path) -> None:
+    target = f"file:{tmp_path}/Lake Orders"
+    assert asset(target=target, table=None, query="SELECT 1").kinds == {"penstock"}
+    (tmp_path / "Lake Orders").write_text("s3://lake/read-at-load/\n")
+    found = asset(target=target, table=None, query="SELECT 1")
+    assert found.key == dg.AssetKey(["lake_orders"])
+    assert "read-at-load" not in repr(found)
+    assert found.kinds == {"penstock", "parquet", "s3"}
+
+
 def test_component_templates_name_folders_as_tables() -> None:
     spec = CopySpec(source="s3://in/raw/o/*.parquet", target="s3://lake/tpch/sf1/orders/")
     assert (target_ref(spec).schema, target_ref(spec).name) == ("tpch/sf1", "orders")

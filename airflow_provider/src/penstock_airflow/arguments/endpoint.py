@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from penstock import Place, UsageError, holds_secret, place_of, with_parameters
+from penstock import Place, UsageError, holds_secret, is_reference, place_of, with_parameters
 from penstock_airflow.hooks.aws import s3_parameters
 from penstock_airflow.hooks.penstock import connection_url
 from penstock_airflow.sdk import AirflowNotFoundException, BaseHook, get_async_connection
@@ -178,8 +178,8 @@ class Endpoint:
     @property
     def _sample(self) -> str | None:
         """The URL with placeholders for templates; None if only a task can know it."""
-        # Another task's output is not a string, and a task has an environment of its own.
-        if not isinstance(self.url, str) or self.url.startswith("env:"):
+        # Another task's output is not a string, and a task has an environment and files of its own.
+        if not isinstance(self.url, str) or is_reference(self.url):
             return None
         scheme = self.url.partition("://")[0]
         return None if _EXPRESSION.search(scheme) else _EXPRESSION.sub(_PLACEHOLDER, self.url)

@@ -35,8 +35,9 @@ URLS = "{urls}"
 CONNECTIONS = f"""\
 URLs:
   --source and --target take a URL, for example:
-{URLS}  env:NAME reads the URL from the environment variable NAME, which keeps a
-  password out of the process list, where every user of the machine can see it.
+{URLS}  env:NAME reads the URL from the environment variable NAME, file:/PATH from a
+  file. Both keep a password out of the process list, where every user of the
+  machine can see it.
 """
 
 FILE = """\

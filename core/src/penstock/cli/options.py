@@ -129,9 +129,9 @@ def add_connections(
 
 
 def add_connections_of_run(parser: argparse.ArgumentParser) -> None:
-    """Add the connections of a stored run, which records the name of its source's variable."""
+    """Add the connections of a stored run, which records the reference to its source."""
     group = parser.add_argument_group(
-        "connections", "without --source, the env:NAME that the run records"
+        "connections", "without --source, the env:NAME or file:/PATH that the run records"
     )
     options = {item.name: item for item in fields(CopySpec)}
     _add(group, options["source"])
@@ -143,7 +143,7 @@ def find_source(arguments: argparse.Namespace) -> None:
     """Take the source that the run records, unless the command line names one.
 
     Raises:
-        UsageError: the run does not exist, or records no variable's name.
+        UsageError: the run does not exist, or records no reference.
     """
     if hasattr(arguments, "source"):
         return

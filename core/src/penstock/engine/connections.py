@@ -29,7 +29,7 @@ from penstock.planning.asking.search_path import with_schemas
 from penstock.planning.request import PlanRequest
 from penstock.planning.support import check_supported
 from penstock.spec.copy_spec import CopySpec
-from penstock.spec.references import resolve_reference
+from penstock.spec.references import is_reference, resolve_reference
 from penstock.spec.worker_spec import Patience
 from penstock.workers import early_fork
 from penstock.workers.degree import streams_of
@@ -258,16 +258,30 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     """Return the resolved URL, its backend, the backend's ``module:attribute``, and its secrets.
 
     Args:
-        reference: a URL, a path or ``env:NAME``.
+        reference: a URL, a path, ``env:NAME`` or ``file:/PATH``.
         flag: the option, for the message.
 
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
     resolved = resolve_reference(reference, os.environ, flag)
-    backend, name = find_backend(resolved, flag)
-    url = backend.resolve(resolved, os.environ, flag)
+    plain, command = _split_command(resolved, flag)
+    backend, name = find_backend(plain, flag)
+    if command:
+        from penstock.engine.tokens_of_commands import with_tokens  # noqa: PLC0415 - seldom
+
+        plain = with_tokens(plain, command, backend, flag)
+    url = backend.resolve(plain, os.environ, flag)
     return url, backend, name, (resolved, url, *backend.secrets(url))
+
+
+def _split_command(url: str, flag: str) -> tuple[str, tuple[str, ...]]:
+    """See `tokens_of_commands.split_command`."""
+    if "auth=" not in url:
+        return url, ()
+    from penstock.engine.tokens_of_commands import split_command  # noqa: PLC0415 - seldom
+
+    return split_command(url, flag)
 
 
 def place_of(reference: str) -> Place:
@@ -276,53 +290,59 @@ def place_of(reference: str) -> Place:
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
-    url = resolve_reference(reference, os.environ, "connection")
+    url, _ = _split_command(resolve_reference(reference, os.environ, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return replace(backend.place(url), located=backend.located, kinds=backend.kinds)
 
 
 def holds_secret(reference: str) -> bool:
-    """Whether a connection contains a secret as written, apart from references to the environment.
+    """Whether a connection contains a secret as written; a reference to one does not.
 
     Raises:
         UsageError: the URL is malformed, or no backend has its scheme.
     """
-    if reference.startswith("env:"):
+    if is_reference(reference):
         return False
-    url = resolve_reference(reference, {}, "connection")
+    url, _ = _split_command(resolve_reference(reference, {}, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return bool(backend.secrets(backend.resolve(url, {}, "connection")))
 
 
 def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
-    """Return the environment variables whose values become the password of a database's URL.
+    """Say whose secrets become the password of a database's URL: variables, or the user's files.
 
     Args:
-        reference: a URL, or ``env:NAME``, which is not resolved.
+        reference: a URL, or a reference, which is not resolved.
         environ: the environment.
 
     Raises:
         UsageError: as `resolve` raises it.
     """
-    if reference.startswith("env:"):
+    if is_reference(reference):
         return []
-    url = resolve_reference(reference, environ, "connection")
+    url, command = _split_command(resolve_reference(reference, environ, "connection"), "connection")
+    if command:
+        return ["what a command of its choice prints"]
     backend, _ = find_backend(url, "connection")
     if backend.located:
         return []  # storage is sent signatures instead of keys
     secrets = set(backend.secrets(backend.resolve(url, environ, "connection")))
     names = [name for name, value in environ.items() if value and value in secrets]
     others = {name: value for name, value in environ.items() if name not in names}
+    sent = set(secrets)
     with suppress(UsageError):  # a password is missing without the variable
-        secrets -= set(backend.secrets(backend.resolve(url, others, "connection")))
-    return sorted(name for name in names if environ[name] in secrets)
+        sent -= set(backend.secrets(backend.resolve(url, others, "connection")))
+    if found := sorted(name for name in names if environ[name] in sent):
+        return [f"the password in {name}" for name in found]
+    written = backend.secrets(backend.resolve(url, {}, "connection"))
+    return ["a password in a file of yours"] if secrets - set(written) else []
 
 
 def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str:
     """Return the URL of a connection with parameters added; existing ones stay unchanged.
 
     Args:
-        reference: the connection, as a URL or ``env:NAME``.
+        reference: the connection, as a URL or a reference.
         parameters: values by name; None if unknown.
 
     Raises:
@@ -342,7 +362,7 @@ def with_parameters(reference: str, parameters: Mapping[str, str | None]) -> str
 def check_request(spec: CopySpec) -> None:
     """Check that both ends support the request, without connecting.
 
-    Connections in environment variables are not resolved.
+    References are not resolved.
 
     Raises:
         UsageError: an end does not support an option, and the message says what it does support;
@@ -373,7 +393,7 @@ def check_source(source: str) -> None:
 
 
 def _written_backend(reference: str) -> Backend | None:
-    if reference.startswith("env:"):
+    if is_reference(reference):
         return None
     backend, _ = find_backend(resolve_reference(reference, {}, "connection"), "connection")
     return backend

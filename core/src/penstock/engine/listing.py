@@ -29,6 +29,7 @@ from penstock.model.journal import KILLED, RUNNING
 from penstock.spec.batch_spec import batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.ids import check_run_id
+from penstock.spec.references import is_reference
 from penstock.spec.units import parse_duration
 
 STATUSES = ("created", RUNNING, KILLED, "done", "partial", "failed", "interrupted", GIVEN_UP)
@@ -138,7 +139,7 @@ def batch_runs(
 
 
 def recorded_source(run_id: str, *, target: str, control_schema: str = "penstock") -> str:
-    """Return the source's connection that a run or a batch records: the name of a variable.
+    """Return the reference to the source's connection that a run or a batch records.
 
     Args:
         run_id: the id of the run or the batch.
@@ -146,7 +147,7 @@ def recorded_source(run_id: str, *, target: str, control_schema: str = "penstock
         control_schema: the schema of the control tables.
 
     Raises:
-        UsageError: there is no such run, or it records no ``env:NAME``.
+        UsageError: there is no such run, or it records no reference (``env:NAME``, ``file:/PATH``).
     """
     with target_catalog(target, control_schema) as catalog:
         run = catalog.control.runs.find(run_id)
@@ -157,10 +158,10 @@ def recorded_source(run_id: str, *, target: str, control_schema: str = "penstock
         with target_catalog(target, control_schema) as catalog:
             run = load_run(catalog, entries[0].run_id, control_schema)
     source = str(run.spec.get("source") or "")
-    if not source.startswith("env:"):
+    if not is_reference(source):
         raise UsageError(
             f"expected --source: run {run_id} was begun with {source or 'no connection'}, and only "
-            "the names of variables (env:NAME) can be taken from a run"
+            "references (env:NAME, file:/PATH) can be taken from a run"
         )
     return source
 

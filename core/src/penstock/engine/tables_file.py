@@ -74,7 +74,7 @@ def _variables_sent(written: str, environ: Mapping[str, str]) -> Sequence[str]:
     if names := [match[1] for match in VARIABLE.finditer(written) if match[1]]:
         return [f"the variable {name}" for name in names]
     with suppress(PenstockError):  # connecting will report it
-        return [f"the password in {name}" for name in added_secrets(written, environ)]
+        return added_secrets(written, environ)
     return ()
 
 
@@ -102,5 +102,6 @@ def _check_url(url: Any, place: str, *, varies: bool) -> None:
     if secret:
         raise UsageError(
             f"{place}: expected a URL without a secret, because files are shared and kept: use "
-            "an environment variable for the URL (env:NAME), or write ${NAME} for the secret"
+            "an environment variable for the URL (env:NAME) or a file (file:/PATH), or write "
+            "${NAME} for the secret"
         )

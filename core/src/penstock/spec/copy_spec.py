@@ -1,7 +1,7 @@
 """`CopySpec`, the user's request for a copy.
 
-A `CopySpec` names its connections by URL or by reference (``env:NAME``) and can be stored: its
-stored form holds no secret.
+A `CopySpec` names its connections by URL or by reference (``env:NAME``, ``file:/PATH``) and can
+be stored: its stored form holds no secret.
 """
 
 from __future__ import annotations

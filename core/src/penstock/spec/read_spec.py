@@ -15,7 +15,7 @@ class ReadSpec:
     """Rows to read from a source. The options are those of `CopySpec`, which says more of each.
 
     Args:
-        source: the source: a URL, a path, or ``env:NAME``.
+        source: the source: a URL, a path, ``env:NAME`` or ``file:/PATH``.
         table: the table to read; not needed if the source points to the rows themselves.
         query: a query to read instead of a table.
         where: a condition in SQL.

@@ -10,8 +10,12 @@ from penstock.backends.sql.backend import ModularBackend
 check_installed("pymysql", "pyarrow")
 
 
+class _Backend(ModularBackend):
+    takes_tokens = True
+
+
 def _backend(kind: str) -> ModularBackend:
-    return ModularBackend(
+    return _Backend(
         __name__,
         URLS,
         SOURCE,

@@ -21,6 +21,7 @@ from penstock.backends.mysql.catalog.session_settings import (
 )
 from penstock.backends.mysql.errors import code_of, translated
 from penstock.backends.mysql.location import URLS, tls_options
+from penstock.backends.shared.tokens import current_password
 from penstock.errors import Diagnosis, PermanentError
 from penstock.model.awaited import awaiting
 from penstock.model.values import statement_kind
@@ -270,7 +271,7 @@ def connect(
             port=location.port,
             unix_socket=location.options.get("unix_socket"),
             user=location.user,
-            password=location.password.encode(),
+            password=current_password(location.password, side).encode(),
             database=location.database or None,
             charset="utf8mb4",
             autocommit=True,

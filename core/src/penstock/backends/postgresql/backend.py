@@ -31,6 +31,7 @@ class PostgresBackend:
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False
+    takes_tokens = True
     kinds: tuple[str, ...] = ("postgresql",)
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"

@@ -15,6 +15,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from penstock.backends.postgresql.errors import from_connecting, from_driver, is_loss
 from penstock.backends.postgresql.session.shared_round_trips import Question, SharedRoundTrips
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
+from penstock.backends.shared.tokens import current_password
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.awaited import awaiting
 from penstock.model.values import statement_kind
@@ -179,6 +180,8 @@ def connect(
     added |= {name: value for name, value in KEEPALIVES.items() if name not in parameters}
     if "connect_timeout" not in parameters:
         added["connect_timeout"] = CONNECT_TIMEOUT
+    if written := parameters.get("password"):
+        added["password"] = current_password(str(written), side)
     try:
         with awaiting(f"{side}: connecting"):
             connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)

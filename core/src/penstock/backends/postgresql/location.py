@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,14 @@ _URL = re.compile(r"[^\s=]*://")
 _SLASH_IN_LOGIN = re.compile(r"[^/]*//[^/?]*/[^?]*@")
 _PARAMETER = re.compile(r"[a-z_]+")
 _SECRET_NAME = re.compile(r"pass|secret|token|key", re.I)
+# https://go.dev/src/crypto/x509/root_linux.go lists where systems keep their certificates.
+_SYSTEM_CERTIFICATES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 _HIDDEN = ("password", "sslpassword", "oauth_client_secret")
 
 
@@ -77,23 +86,72 @@ def _unknown_parameters(url: str) -> list[str]:
 def resolve(url: str, environ: Mapping[str, str], flag: str) -> str:
     """Check a URL and add PGPASSWORD to it, so that no child process needs it in its environment.
 
-    Several hosts are tried in their order, whatever `load_balance_hosts` says.
+    A service's password comes before PGPASSWORD, as in libpq. Several hosts are tried in their
+    order, whatever `load_balance_hosts` says.
 
     Args:
         url: the URL, as the user gave it.
-        environ: the environment of the process.
+        environ: the environment of the process; if it is empty, no file is read.
         flag: the option or argument that holds the URL, for error messages.
 
     Raises:
         UsageError: see `parts_of`.
     """
     parts = parts_of(url, flag)
-    if "password" not in parts and environ.get("PGPASSWORD"):
-        parts["password"] = environ["PGPASSWORD"]
-    if parts.get("load_balance_hosts") or environ.get("PGLOADBALANCEHOSTS"):
+    service = _of_service(parts, environ)
+    whole = {**service, **parts}
+    password = whole.get("password", environ.get("PGPASSWORD"))
+    # Workers read a service themselves. Its password goes elsewhere only if the URL says where.
+    if password and ("password" not in service or {"host", "hostaddr"} & set(parts)):
+        parts["password"] = password
+    if whole.get("load_balance_hosts") or environ.get("PGLOADBALANCEHOSTS"):
         # All sessions of a run must reach one server, from any process: a snapshot exists on one.
         parts["load_balance_hosts"] = "disable"
+    parts |= _system_certificates(whole, environ)
     return conninfo.make_conninfo("", **parts)
+
+
+def _of_service(parts: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters that a service (`pg_service.conf`) adds, and libpq's defaults.
+
+    A service that is not found adds none; connecting will report it.
+    """
+    service = parts.get("service") or environ.get("PGSERVICE")
+    if not service or not environ:
+        return {}
+    # libpq reads the file as it begins to connect, which fails at once without such a socket. An
+    # explicit address, if empty, replaces that of the service.
+    nowhere = conninfo.make_conninfo("", service=service, host=os.devnull, hostaddr="", port="")
+    connection = pq.PGconn.connect_start(nowhere.encode())
+    try:
+        options = connection.info
+        found = {option.keyword.decode(): option.val.decode() for option in options if option.val}
+    finally:
+        connection.finish()
+    if found.get("password") == os.environ.get("PGPASSWORD"):
+        found.pop("password", None)  # of the environment
+    return found
+
+
+def _system_certificates(parts: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters for ``sslrootcert=system`` where libpq would not find them.
+
+    The OpenSSL of psycopg's wheels looks in a folder that exists nowhere.
+    """
+    named = parts.get("sslrootcert") or environ.get("PGSSLROOTCERT")
+    if named != "system" or pq.__impl__ != "binary":
+        return {}
+    if environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR"):
+        return {}
+    # libpq accepts no weaker mode with the system's certificates, and says so.
+    if (parts.get("sslmode") or environ.get("PGSSLMODE") or "verify-full") != "verify-full":
+        return {}
+    import ssl  # noqa: PLC0415 - seldom
+
+    for path in (ssl.get_default_verify_paths().cafile, *_SYSTEM_CERTIFICATES):
+        if path and os.path.isfile(path):
+            return {"sslrootcert": path, "sslmode": "verify-full"}
+    return {}
 
 
 def secrets(url: str) -> tuple[str, ...]:

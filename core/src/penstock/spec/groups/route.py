@@ -29,8 +29,8 @@ class Route:
     source: str = field(
         repr=False,
         metadata={
-            "help": "the source: a URL, a path that starts with /, ./ or ../, or env:NAME for "
-            "an environment variable that holds one",
+            "help": "the source: a URL, a path that starts with /, ./ or ../, or where to find the "
+            "URL: env:NAME, an environment variable, or file:/PATH, a file",
             "execution": True,
             "metavar": "URL",
             "choices": (),
@@ -39,8 +39,8 @@ class Route:
     target: str = field(
         repr=False,
         metadata={
-            "help": "the target: a URL, a path that starts with /, ./ or ../, or env:NAME for "
-            "an environment variable that holds one",
+            "help": "the target: a URL, a path that starts with /, ./ or ../, or where to find the "
+            "URL: env:NAME, an environment variable, or file:/PATH, a file",
             "execution": True,
             "metavar": "URL",
             "choices": (),

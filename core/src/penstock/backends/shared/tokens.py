@@ -1,0 +1,52 @@
+"""Logins by tokens that are fetched for each session, instead of by a password in the URL."""
+
+from __future__ import annotations
+
+import socket
+from typing import Protocol, runtime_checkable
+
+from penstock.errors import PermanentError, TransientError
+
+MARK = "penstock-token:"
+"""Precedes the abstract name of a socket, which gives a token, in place of a URL's password."""
+GIVEN, FAILED, FAILED_NOW = b"+", b"-", b"~"
+"""Precede an answer: a token, and the message of an error that stays or that may pass."""
+WAIT_SECONDS = 60.0
+
+
+@runtime_checkable
+class TakesTokens(Protocol):
+    """A backend whose sessions call `current_password` as they connect."""
+
+    takes_tokens: bool
+
+
+def current_password(password: str, side: str) -> str:
+    """Return a token in place of a mark; return a password unchanged.
+
+    The process that resolved the URL gives it: neither a worker's spec, arguments nor environment
+    contain a token.
+
+    Args:
+        password: the password of a resolved URL.
+        side: `source` or `target`, for error messages.
+
+    Raises:
+        PermanentError: the token cannot be fetched.
+        TransientError: it cannot be fetched now.
+    """
+    if not password.startswith(MARK):
+        return password
+    try:
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.settimeout(WAIT_SECONDS)
+            asked.connect(f"\0{password.removeprefix(MARK)}")
+            answer = b"".join(iter(lambda: asked.recv(1 << 16), b""))
+    except OSError as error:
+        raise TransientError(
+            f"{side}: the process that fetches tokens does not answer: {error.strerror or error}"
+        ) from None
+    kind, text = answer[:1], answer[1:].decode()
+    if kind == GIVEN:
+        return text
+    raise (PermanentError if kind == FAILED else TransientError)(f"{side}: {text}")
