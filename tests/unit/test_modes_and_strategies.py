@@ -58,9 +58,24 @@ def names_in(node: ast.AST) -> set[str]:
     return {text} & NAMES if text is not None else set()
 
 
+def is_literal(node: ast.AST) -> bool:
+    """Whether a node is the type `Literal[...]`."""
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "Literal"
+    )
+
+
 def comparisons(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
-    """Return the lines that compare a value with such names, or contain a collection of them."""
+    """Return the lines that compare a value with such names, or contain a collection of them.
+
+    The types of public arguments list them; they are compared with the real ones elsewhere.
+    """
+    typed = {id(node.slice) for node in ast.walk(tree) if is_literal(node)}  # type: ignore[attr-defined]
     for node in ast.walk(tree):
+        if id(node) in typed:
+            continue
         found: set[str] = set()
         if isinstance(node, ast.Compare):
             found = set().union(*map(names_in, (node.left, *node.comparators)))

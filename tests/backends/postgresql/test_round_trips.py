@@ -158,8 +158,8 @@ def test_round_trips_of_ten_tables(pair: Pair) -> None:
 
 
 # For each further table of a night: at the source only the worker's queries; at the target the
-# worker's, and the merge, in a transaction that many tables share.
-NIGHT_SOURCE, NIGHT_TARGET = SOURCE, 9
+# worker's, and the merge, both in transactions that many tables share.
+NIGHT_SOURCE, MOST_OF_A_NIGHT = SOURCE, 8
 
 
 def _trips_of_a_night(pair: Pair, tables: int) -> tuple[int, ...]:
@@ -192,7 +192,9 @@ def test_round_trips_of_a_night(pair: Pair) -> None:
     first, other = _trips_of_a_night(pair, few), _trips_of_a_night(pair, many)
     # Either batch may send a query in an additional piece.
     each = [round((more - less) / (many - few)) for less, more in zip(first, other, strict=True)]
-    assert each == [NIGHT_SOURCE, NIGHT_TARGET], (first, other)
+    assert each[0] == NIGHT_SOURCE, (first, other)
+    # Groups may be smaller than they could be.
+    assert each[1] <= MOST_OF_A_NIGHT, (first, other)
     for number in range(many):
         pair.assert_same(f"public.n{number}")
 
