@@ -139,6 +139,7 @@ if TYPE_CHECKING:
     from penstock.spec.copy_spec import CopySpec, value_mistakes
     from penstock.spec.modes import MODES, Ending, Entry, ModeName, mode_of
     from penstock.spec.read_spec import ReadSpec
+    from penstock.spec.references import is_reference
     from penstock.spec.strategies import STRATEGIES, StrategyName
     from penstock.spec.terms import as_arguments
     from penstock.tuning.measurements import Tuning
