@@ -126,7 +126,8 @@ class Drifted(PlanningError):
     Nothing was changed.
 
     Args:
-        message, diagnosis: as for every error.
+        message: what is wrong, where, and what to do.
+        diagnosis: as for every error.
         changes: the changes that would be needed, with their statements, one a line.
         approval: a value of `--on-drift` that permits these very changes, and no others; empty if
             they cannot be made.
@@ -151,7 +152,8 @@ class TooManyDeletes(PermanentError):
     """A night would delete more rows than `--deletes` permits. Nothing was deleted or merged.
 
     Args:
-        message, diagnosis: as for every error.
+        message: what is wrong, where, and what to do.
+        diagnosis: as for every error.
         deleted: the number of rows that would be deleted.
         rows: the number of rows that the target would have without deletes.
         approval: a value of `--deletes` that permits these numbers, and no others.
