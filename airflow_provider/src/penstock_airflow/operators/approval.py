@@ -1,7 +1,7 @@
 """Tasks that ask a person before they change more than was agreed: Airflow 3.1 and later.
 
 While a task waits, it takes no slot of a worker. What is approved is one value of an option, which
-permits what was shown and nothing else. So the core refuses whatever has become of it meanwhile.
+permits exactly what was shown. If the situation has changed by then, the core refuses.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _FIRST = (3, 1)
 _METHOD = "continue_after_answer"
 _ANSWERS: dict[str, Any] = {"options": [APPROVE, REJECT], "multiple": False, "params": {}}
 _ASK_AGAIN = (
-    "Airflow shows the first question of a task for good, even once it is cleared: to be asked "
-    "about what is the case now, trigger a new DAG run"
+    "Airflow keeps showing a task's first question, even after the task is cleared; trigger a new "
+    "DAG run to be asked about the current state"
 )
 
 
@@ -55,7 +55,8 @@ def approval_mistakes(approve: Any) -> Iterator[str]:
 class AskingOperator(PenstockOperator):
     """The base of operators that ask a person, as their argument `approve` says, and then go on.
 
-    A task asks one question, because Airflow shows the first for good, even once it is cleared.
+    A task asks only once, because Airflow keeps showing its first question, even after the task is
+    cleared.
 
     Args:
         approve: `drift` and `deletes`, or one of them: ask a person before columns of the target
@@ -113,7 +114,7 @@ class AskingOperator(PenstockOperator):
         self._wait_for_answer(ti, approved=approved, waiting_run=self._waiting_run())
 
     def _waiting_run(self) -> str:
-        """Return the run that no other task ends; empty if there is none."""
+        """Return the run to give up if the answer is no; empty if another task does that."""
         return ""
 
     def _wait_for_answer(self, ti: Any, **kwargs: Any) -> NoReturn:
@@ -137,7 +138,7 @@ class AskingOperator(PenstockOperator):
             context: the context of the task.
             event: the answer.
             approved: the option that permits what was shown, with its value.
-            waiting_run: the run that no other task ends; empty if there is none.
+            waiting_run: the run to give up if the answer is no; empty if another task does that.
 
         Raises:
             AirflowFailException: it was rejected, or no one has answered in time.

@@ -51,7 +51,7 @@ class Backend(Protocol):
 
         Args:
             url: the URL, as the user wrote it.
-            environ: the environment variables; if there are none, no file is read either, and
+            environ: the environment variables; if empty, no file is read, either, and
                 the secrets of the result are those of the URL itself.
             flag: the option with the URL, for messages.
 

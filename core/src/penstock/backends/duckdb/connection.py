@@ -54,8 +54,8 @@ def configure(connection: DuckDBPyConnection, *, worker: bool) -> DuckDBPyConnec
     """
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET temp_directory = ?", [tempfile.gettempdir()])
-    # It would appear on our stdout. In a notebook without ipywidgets there is none, and DuckDB
-    # rejects the setting.
+    # The bar would be written to our stdout. In a notebook without ipywidgets, DuckDB has no bar,
+    # and rejects the setting.
     with suppress(duckdb.InvalidInputException):
         connection.execute("SET enable_progress_bar = false")
     if worker:

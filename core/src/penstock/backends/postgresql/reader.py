@@ -345,7 +345,7 @@ class PostgresReader:
         if self._opening is not None:
             return
         if len(self._locked) >= MOST_LOCKED:
-            self.abandon()  # the server has room for only so many locks
+            self.abandon()  # the server's room for locks is limited
         tables = self._unlocked_tables(partition)
         if self._connection is None:
             self._session_name = self._application_name

@@ -1,4 +1,4 @@
-"""What this process may use of its machine: CPUs, memory and tasks, within its container's limits.
+"""The CPUs, memory and tasks that this process may use, within its container's limits.
 
 A container's limits are those of its control group (cgroup), and of every group above it; the
 tightest counts. Both versions are read, as Linux lays them out:

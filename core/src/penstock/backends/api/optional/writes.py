@@ -12,7 +12,7 @@ from penstock.model.tables import TableRef
 
 @dataclass(frozen=True, slots=True)
 class TableWrites:
-    """What a source knows of the writes to a table."""
+    """What a source knows about writes to a table."""
 
     mark: str
     """Another text once rows were written; it may change without a write, too."""
@@ -48,7 +48,7 @@ class ListsFiles(Protocol):
     """A `Backend` of files."""
 
     def list_files(self, url: str) -> dict[str, str]:
-        """Return the version of each file that a URL refers to, by path; empty if there is none.
+        """Return the version of each file that a URL refers to, by path.
 
         Raises:
             TransientError, PermanentError: the files cannot be listed.

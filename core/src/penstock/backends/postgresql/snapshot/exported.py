@@ -154,7 +154,7 @@ class ExportedSnapshot(HeldSession):
         return reached
 
     def _lock(self, relations: Sequence[Relation]) -> bool:
-        """Lock the relations; return False if the server has no room left for so many locks."""
+        """Lock the relations; return False if the server runs out of room for locks."""
         connection = self._connection
         connection.guard = self._guarded("the snapshot")
         try:
