@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -17,9 +16,6 @@ from penstock.backends.postgresql.session.statements import literal, name
 from penstock.backends.postgresql.snapshot.locks import lock_patience, locks_at_once
 from penstock.errors import SnapshotLost
 from penstock.model.tables import Relation, TableRef
-
-if TYPE_CHECKING:
-    pass
 
 # "invalid snapshot identifier", "snapshot does not exist", and, if the exporter disappears in
 # between, "object not in prerequisite state".

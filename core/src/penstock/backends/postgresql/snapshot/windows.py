@@ -156,7 +156,8 @@ def _altered(read: Relation) -> TransientError:
     return TransientError(
         f"source: {read} or a part of it was altered, rewritten, emptied, dropped or recreated "
         "after the snapshot was taken, and before it was locked: the server has no room to lock "
-        "all tables at once. Copy it again, which reads it with a new snapshot; a higher "
-        "max_locks_per_transaction on the source locks all tables from the beginning",
+        "all tables at once. Repeat the batch with the same --run-id, which reads this table with "
+        "a new snapshot; with a higher max_locks_per_transaction, the source locks all tables from "
+        "the beginning",
         Diagnosis(side="source"),
     )
