@@ -290,6 +290,14 @@ class TestSteering:
         brake.see(31)
         assert steering.rate(2) == 15 * MB
 
+    def test_a_limit_set_while_the_source_lags_hides_no_change(self) -> None:
+        brake, known = LagBrake(30, "it", "hint"), KnownAnswers()
+        steering = Steering(Streams(4, 4), None, brake, 0.0)
+        brake.see(40.0)
+        steering.limit(2)
+        steering.attach(known, 0.0)
+        assert [change.degree for change in steering.look(0.1, 0, 0)] == [0]
+
     def test_without_a_throttle_there_is_no_rate(self) -> None:
         assert Steering(Streams(2, 2), None, None, time.monotonic()).rate(2) is None
 

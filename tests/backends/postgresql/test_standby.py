@@ -182,6 +182,7 @@ def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool
         on_snapshot_lost="accept" if reads_on else "fail",
     )
     lost: list[SnapshotChanged] = []
+    failures: list[object] = []
     locker: threading.Thread | None = None
 
     def conflict() -> None:
@@ -195,6 +196,8 @@ def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool
             if isinstance(event, Committed) and locker is None:
                 locker = threading.Thread(target=conflict)
                 locker.start()
+            if isinstance(event, Failed):
+                failures.append(event.error)
             if isinstance(event, SnapshotChanged) and event.state == "lost":
                 lost.append(event)
 
@@ -207,6 +210,7 @@ def test_the_reason_for_a_lost_snapshot_is_told(standby: Standby, reads_on: bool
     finally:
         assert locker is not None
         locker.join()
+        print(failures)
     assert lost
     assert "conflict with recovery" in lost[0].message
     assert "hot_standby_feedback" in lost[0].message

@@ -102,7 +102,8 @@ class Steering:
         self._most = min(self._most, most)
         if self._auto is not None:
             self._auto.limit(most)
-        self._allowed = self.allowed
+        # Not `allowed`: what the brake has done since is yet to be told.
+        self._allowed = min(self._allowed, most)
 
     def look(self, now: float, bytes_moved: int, busy: int) -> Iterator[Change]:
         """Yield what has changed. To be called a few times a second.
