@@ -209,6 +209,10 @@ class WorkerLost(TransientError):
     """A worker ended, or fell silent, without a terminal event for its attempt."""
 
 
+class Taken(TransientError):
+    """Another execution of the run is copying the partition, which is left to it."""
+
+
 class NoHolder(TransientError):
     """No process came in time to hold the run's snapshot."""
 

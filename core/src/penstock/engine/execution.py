@@ -21,6 +21,7 @@ from penstock.engine.preparation import follow, prepare
 from penstock.engine.pulses import Pulses
 from penstock.engine.row_counts import RowCounts
 from penstock.engine.run_status import links_due, load_records, marks_of, set_statuses, steps_due
+from penstock.engine.shared_end import SharedEnd
 from penstock.engine.state import SMALL, RunState
 from penstock.engine.windows import windows
 from penstock.errors import (
@@ -37,6 +38,7 @@ from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
 from penstock.workers.process import Nursery, PendingNursery
+from penstock.workers.sharing import Sharing
 from penstock.workers.steering import Senses, Steering
 from penstock.workers.supervisor import Supervisor, Work
 from penstock.workers.throttle import LagBrake
@@ -60,6 +62,7 @@ class Execution:
         max_lag: the replication lag of the source above which streams stop, in seconds; None for no
             limit.
         failures: what the error of a run does to the others.
+        shares: whether other executions take partitions of the runs, too.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class Execution:
         max_rate: int | None = None,
         max_lag: float | None = None,
         failures: Failures,
+        shares: bool = False,
     ) -> None:
         self._runs = runs
+        self.shares = shares
         self._window: Sequence[RunState] | None = None
         """The runs that are being executed; None before the first window."""
         self._linking: list[RunState] = []
@@ -120,7 +125,7 @@ class Execution:
                 self.stop_if_requested()
                 self._counts = RowCounts(self.working_runs())
                 yield from self._copy()
-                yield from self._finish()
+                yield from self._finish_window()
                 yield from self._leave_window()
             self._window, self._linking = self._linking, []
             yield from self._link_tables()
@@ -248,6 +253,7 @@ class Execution:
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._failures.stop_all,
                 steering=steering,
+                sharing=Sharing(self._committed) if self.shares else None,
             )
             try:
                 for event in supervisor.run(works):
@@ -255,6 +261,8 @@ class Execution:
                         pulses.stop()
                     runs[event.run_id].add(event)
                     yield event
+                if self.shares:
+                    load_records(self.working_runs(), self.link)
                 self._fail_stopped(supervisor)
                 superseded = self._superseded_runs(list(runs.values()), supervisor)
                 if not superseded:
@@ -274,6 +282,12 @@ class Execution:
                     self._used = min(self._used, steering.unrestrained)
                 for run in runs.values():
                     run.take_failures(supervisor)
+
+    def _committed(self) -> set[tuple[str, str]]:
+        """Return the committed partitions, each with its run."""
+        runs = self.working_runs()
+        load_records(runs, self.link)
+        return {(run.run_id, partition_id) for run in runs for partition_id in run.committed}
 
     @staticmethod
     def _superseded_runs(runs: Sequence[RunState], supervisor: Supervisor) -> list[RunState]:
@@ -382,6 +396,29 @@ class Execution:
                 run.fail(error)
 
     # After the last partition
+
+    def _finish_window(self) -> Iterator[Event]:
+        if not self.shares:
+            yield from self._finish()
+            return
+        ready = [run for run in self.working_runs() if run.all_committed and not run.was_done]
+        end = SharedEnd(
+            self.link,
+            lambda: iter(self._watch()),
+            lambda runs: self._as_window(runs, self._finish),
+            lambda runs: self._as_window(runs, self._copy),
+        )
+        yield from end.finish(ready)
+
+    def _as_window(
+        self, runs: Sequence[RunState], call: Callable[[], Iterable[Event]]
+    ) -> Iterator[Event]:
+        """Do something with some of the window's runs."""
+        window, self._window = self._window, runs
+        try:
+            yield from call()
+        finally:
+            self._window = window
 
     def _finish(self) -> Iterator[Event]:
         if not all(run.finishes for run in self.window):

@@ -121,7 +121,15 @@ class Planner:
             stored,
             self._hold,
         )
-        return RunState(spec, run_id, ends=ends, link=self._link, view=view, finish=finish)
+        return RunState(
+            spec,
+            run_id,
+            ends=ends,
+            link=self._link,
+            view=view,
+            finish=finish,
+            shares=self._execution.shares,
+        )
 
     def begin(
         self,

@@ -59,7 +59,7 @@ def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:
     stored = {
         run.run_id: (status, run.stored_failures())
         for run, status in statuses.items()
-        if not (status == "done" and run.did_nothing)
+        if not (status == "done" and (run.did_nothing or run.finished_elsewhere))
     }
     if stored:
         link.call(lambda control: control.runs.set_statuses(stored))

@@ -34,6 +34,7 @@ class SingleRun:
         nursery: starts the workers; it is started itself once there are rows to copy.
         snapshot_opener: takes the run's snapshots.
         started: when planning began, by the monotonic clock.
+        shares: whether other executions take partitions of the run, too.
     """
 
     ends: Connections
@@ -41,6 +42,7 @@ class SingleRun:
     nursery: PendingNursery
     snapshot_opener: SnapshotOpener
     started: float
+    shares: bool = False
 
     def execute(
         self,
@@ -77,6 +79,7 @@ class SingleRun:
                 max_rate=spec.max_rate,
                 max_lag=spec.max_lag,
                 failures=OneRun(),
+                shares=self.shares,
             )
             planner = Planner(
                 execution,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,7 @@ class RunState:
         link: the link to the target's control store.
         view: the run's view of the source.
         finish: whether to compare both sides and do the steps after the last partition.
+        shares: whether other executions take partitions of the run, too.
     """
 
     def __init__(
@@ -93,7 +94,11 @@ class RunState:
         link: ControlLink,
         view: SourceView,
         finish: bool = True,
+        shares: bool = False,
     ) -> None:
+        self._shares = shares
+        self.finished_elsewhere = False
+        """Whether another execution has finished the run during this one."""
         self.spec = spec
         self.run_id = run_id
         self.view = view
@@ -348,6 +353,7 @@ class RunState:
             snapshot=snapshot.token if snapshot else None,
             read_at=snapshot.taken_at if snapshot else "",
             stall_timeout=spec.stall_timeout,
+            leaves_taken=self._shares,
             grace=spec.grace,
             control_schema=spec.control_schema,
             show_values=values.chosen() or values.NEVER,
@@ -696,6 +702,16 @@ class RunState:
     def _load_records(self) -> None:
         records = self._link.call(lambda control: control.commits.of([self.run_id]))
         self.take_records(records[self.run_id])
+
+    @property
+    def committed(self) -> Set[str]:
+        """The ids of the committed partitions, according to the records read so far."""
+        return self._done
+
+    def end_elsewhere(self) -> None:
+        """Note that another execution has finished the run."""
+        self.finished_elsewhere = self.was_done = True
+        self._load_records()
 
     @property
     def all_committed(self) -> bool:

@@ -20,6 +20,7 @@ from penstock.errors import (
     PermanentError,
     SnapshotLost,
     Superseded,
+    Taken,
     TooManyConnections,
     WorkerLost,
 )
@@ -40,6 +41,7 @@ from penstock.model.plans import Partition
 from penstock.spec.worker_spec import BROKEN, QUIT, WorkerSpec, group_line, rate_line, request_line
 from penstock.workers.backoff import backoff
 from penstock.workers.process import Nursery, WorkerProcess
+from penstock.workers.sharing import Sharing
 from penstock.workers.steering import Steering
 from penstock.workers.throttle import RateShares
 
@@ -84,6 +86,10 @@ class _Assignment:
     """Whether the previous attempt crashed its worker."""
     alone: bool = False
     """Whether a group that it was in could not be committed."""
+    opened: Opened | None = None
+    """The start of the attempt, until it shows that no other execution has the partition."""
+    is_taken: bool = False
+    """Whether another execution had the partition at the last attempt."""
 
     @property
     def joins(self) -> bool:
@@ -109,6 +115,16 @@ class _Process:
     stderr: bytearray = field(default_factory=bytearray)
 
 
+PARTITION_EVENTS = Opened | Progress | Committed | Failed
+
+
+def _opened(assignment: _Assignment) -> Iterator[Event]:
+    """Yield the start of an attempt that was held back."""
+    opened, assignment.opened = assignment.opened, None
+    if opened is not None:
+        yield opened
+
+
 class Supervisor:
     """A supervisor that runs the partitions of one or several runs through workers.
 
@@ -120,6 +136,7 @@ class Supervisor:
         is_committed: asks the target for the commit record of a run's partition.
         watch: called a few times a second; yields events, or raises to end everything.
         stop_all: once a partition fails permanently, start no others of any run.
+        sharing: if other executions take partitions, too; None if this one copies all.
 
     Raises:
         UsageError: `--max-memory` has no room for one worker.
@@ -134,7 +151,9 @@ class Supervisor:
         watch: Callable[[], Iterable[Event]],
         stop_all: bool = False,
         steering: Steering | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
+        self._sharing = sharing
         self._nursery = nursery
         self._room = room(
             degree,
@@ -172,7 +191,7 @@ class Supervisor:
         Raises:
             SnapshotLost, LoadLost: raised after canceling the workers.
         """
-        self._waiting.extend(_Assignment(work, 1) for work in works)
+        self._waiting.extend(_Assignment(work, 1) for work in self._ordered(works))
         self._run_id = works[0].spec.run_id
         stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
         self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
@@ -196,11 +215,36 @@ class Supervisor:
 
     # Handing out work
 
+    def _ordered(self, works: Sequence[Work]) -> Sequence[Work]:
+        """Return the partitions in an order of this execution's own, if others take them, too."""
+        if self._sharing is None:
+            return works
+        large = [work for work in works if not work.batch]
+        small = [work for work in works if work.batch]
+        by_size = self._sharing.order(large, lambda work: float(work.partition.bytes or 0))
+        # Neighbours stay together: they are committed in groups.
+        return [*by_size, *self._sharing.turn(small)]
+
+    def _drop_committed(self) -> None:
+        """Drop the partitions that other executions have committed, if it is time to look."""
+        if self._sharing is None or not (self._waiting or self._delayed):
+            return
+        expired = any(assignment.is_taken for assignment in self._waiting)
+        committed = self._sharing.look(expired=expired)
+        if committed is None:
+            return
+        self._waiting = deque(a for a in self._waiting if a.work.key not in committed)
+        self._delayed = [item for item in self._delayed if item[2].work.key not in committed]
+        heapq.heapify(self._delayed)
+
     def _dispatch(self) -> bool:
         """Give idle workers their next partition; return False if there is nothing to wait for."""
         now = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now:
-            self._waiting.appendleft(heapq.heappop(self._delayed)[2])
+            assignment = heapq.heappop(self._delayed)[2]
+            # A taken one comes after those of which nothing is known.
+            (self._waiting.append if assignment.is_taken else self._waiting.appendleft)(assignment)
+        self._drop_committed()
         if self._stopped:
             self._waiting = deque(a for a in self._waiting if self._may_start(a))
             self._delayed = [item for item in self._delayed if self._may_start(item[2])]
@@ -219,6 +263,8 @@ class Supervisor:
         taken = [self._waiting.popleft()]
         first = taken[0]
         if not first.joins:
+            if self._sharing is not None:
+                self._wait_if_overdue(first)
             return taken
         # Groups become smaller towards the end, so that all workers finish together.
         most = min(MOST_JOINED, len(self._waiting) // (2 * self.allowed) + 1)
@@ -234,6 +280,29 @@ class Supervisor:
             tables.add(following.work.spec.target_table)
             taken.append(self._waiting.popleft())
         return taken
+
+    def _wait_if_overdue(self, assignment: _Assignment) -> None:
+        """Have the next attempt wait for another execution's, if that goes on for very long.
+
+        Only if nothing else is left to do, and for one partition at a time.
+        """
+        assert self._sharing is not None
+        work = assignment.work
+        leaves = work.spec.leaves_taken
+        waits = (
+            assignment.is_taken
+            and all(other.is_taken for other in self._waiting)
+            and all(
+                each.work.spec.leaves_taken
+                for process in self._busy()
+                for each in process.assignments.values()
+            )
+            and self._sharing.is_overdue(work.key, work.spec.grace)
+        )
+        if waits:
+            self._sharing.wait_again(work.key)
+        if leaves is waits:
+            assignment.work = replace(work, spec=replace(work.spec, leaves_taken=not waits))
 
     @property
     def allowed(self) -> int:
@@ -357,7 +426,9 @@ class Supervisor:
     def _split(self, process: _Process) -> None:
         """Have the partitions of a group copied one by one."""
         for assignment in process.assignments.values():
-            assignment.alone = True
+            assignment.alone, assignment.opened = True, None
+            if self._sharing is not None:
+                self._sharing.note_missed()  # most likely another execution has some of them
         self._waiting.extendleft(reversed(process.assignments.values()))
         process.assignments = {}
 
@@ -374,6 +445,12 @@ class Supervisor:
             process.attempted[key] = event.bytes
             process.bytes_moved += more
             self._bytes_moved += more
+        if self._sharing is not None and isinstance(event, PARTITION_EVENTS):
+            assignment = process.assignments.get((event.run_id, event.partition_id))
+            if assignment is not None:
+                if self._is_held_back(process, assignment, event):
+                    return
+                yield from _opened(assignment)
         if isinstance(event, Opened):
             yield event
         elif isinstance(event, Committed):
@@ -388,6 +465,25 @@ class Supervisor:
         else:
             yield event
 
+    def _is_held_back(self, process: _Process, assignment: _Assignment, event: Event) -> bool:
+        """Whether an event is not news: others have the partition, or may turn out to have it."""
+        assert self._sharing is not None
+        if isinstance(event, Opened):
+            assignment.opened = event
+            return True
+        if isinstance(event, Failed) and event.error["error"] == Taken.__name__:
+            assignment.opened, assignment.is_taken = None, True
+            del process.assignments[assignment.work.key]
+            self._delay(assignment, self._sharing.pause(assignment.work.key))
+            return True
+        if isinstance(event, Committed) and event.already:
+            assignment.opened = None
+            self._sharing.note_missed()
+        else:
+            assignment.is_taken = False
+            self._sharing.note_moved()
+        return False
+
     def _bury(self, process: _Process) -> Iterator[Event]:
         """Handle the end of a worker.
 
@@ -397,6 +493,7 @@ class Supervisor:
         code = process.worker.wait(CANCEL_SECONDS)
         assignments, process.assignments = process.assignments, {}
         for assignment in assignments.values():
+            yield from _opened(assignment)
             yield from self._after_loss(process, assignment, code)
 
     def _after_loss(

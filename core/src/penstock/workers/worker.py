@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 from penstock.backends.api.registry import load_backend
 from penstock.backends.api.worker import ConnectsAhead, LoadResult, Reader, Writer
 from penstock.backends.shared import resources
-from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError
+from penstock.errors import EXIT_BUG, EXIT_DONE, EXIT_INTERRUPTED, Interrupted, PenstockError, Taken
 from penstock.events import Committed, Event, Failed, Opened, Progress
 from penstock.model import values
 from penstock.model.codec import from_json
@@ -150,6 +150,10 @@ class Worker:
         meter = self._open(partition, attempt)
         try:
             loaded = self._move(partition, attempt, meter)
+        except Taken as error:
+            # Nothing has begun: both sessions stay for the next partition.
+            self._end_attempt()
+            self._emit(Failed(**ids, error=error.as_json()))
         except BaseException as error:
             self._shielded = True
             self._end_attempt()  # silent from here on: cleanup is either quick or stuck

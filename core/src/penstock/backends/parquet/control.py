@@ -61,6 +61,9 @@ class FolderPresence(RunPresence):
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         return None if self._presence is None else self._presence.executes(run_id, "")
 
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset(names) if self._presence is None else self._presence.take_turns(names)
+
     def close(self) -> None:
         """Leave the runs that were entered."""
         if self._presence is not None:

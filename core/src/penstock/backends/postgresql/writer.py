@@ -131,6 +131,8 @@ class PostgresTransaction:
             return BeginResult(standing=standing)
         connection.execute("ROLLBACK")
         connection.guard = None
+        if spec.leaves_taken:
+            return BeginResult(older_attempts={})  # which session has it does not matter
         query = for_server(connection, "lock_holders")
         # An attempt's own name, or that of a group.
         parameters = {**lock, "prefix": "penstock:"}

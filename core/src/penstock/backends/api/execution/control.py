@@ -519,6 +519,20 @@ class Presence(Protocol):
         """
         ...
 
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        """Take locks that only one process has at a time, without waiting, until the catalog closes.
+
+        They end with the process, for any reason. A target without such locks grants all of them:
+        what they protect is only done more than once, which does no harm.
+
+        Args:
+            names: what is to be done by one process, such as the end of a run.
+
+        Returns:
+            the names that this process has now.
+        """
+        ...
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
 

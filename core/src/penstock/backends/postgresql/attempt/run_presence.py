@@ -14,7 +14,7 @@ from penstock.backends.postgresql.attempt.presence import (
 from penstock.backends.postgresql.connection import Connection
 from penstock.backends.postgresql.errors import translated
 from penstock.backends.postgresql.records import PostgresRecords
-from penstock.backends.postgresql.session.statements import for_server
+from penstock.backends.postgresql.session.statements import for_server, statement
 from penstock.backends.shared.attempts.run_presence import Check, RunPresence, enter_each
 from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
@@ -63,6 +63,13 @@ class PostgresPresence(RunPresence):
             return True
         # Behind a pooler, sessions hold no locks on behalf of their clients.
         return None if self._connection.pooled else False
+
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        if self._connection.pooled:
+            return frozenset(names)
+        with translated("target"):
+            rows = self._connection.execute(statement("take_turns"), {"names": list(names)})
+            return frozenset(name for (name,) in rows)
 
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         query = for_server(self._connection, "running")

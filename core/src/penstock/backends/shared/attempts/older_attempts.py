@@ -8,10 +8,11 @@ from typing import Any, Generic, TypeVar
 
 from penstock.backends.api.execution.attempt import Attempt, AttemptLock, BeginResult, Standing
 from penstock.backends.api.worker import Wait
-from penstock.backends.shared.attempts.refusals import locked_by_others
+from penstock.backends.shared.attempts.refusals import locked_by_others, taken
 
 K = TypeVar("K")
-POLL_SECONDS = 0.2
+# Between two looks at an older attempt, at first and after a while: many may wait for it.
+POLL_SECONDS, LONGEST_POLL_SECONDS = 0.2, 2.0
 
 
 class Stalled(Generic[K]):
@@ -90,15 +91,19 @@ def await_older(
         anything else that prevents the attempt.
 
     Raises:
+        Taken: there is an older attempt, and the run leaves its partition to it.
         TransientError: another process has locked the partition.
     """
     stalled: Stalled[object] = Stalled(attempt.spec.grace)
     explained_at = time.monotonic()
+    pause = POLL_SECONDS
     while True:
         with wait.answering("target"):
             result = begin(attempt)
         if result.older_attempts is None:
             return result.standing
+        if attempt.spec.leaves_taken:
+            raise taken(attempt)
         for each in stalled.find(result.older_attempts):
             end_older(attempt, each)
         now = time.monotonic()
@@ -106,4 +111,5 @@ def await_older(
             explained_at = now
         elif now - explained_at > 3 * attempt.spec.grace + 1:
             raise locked_by_others(attempt)
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
+        pause = min(LONGEST_POLL_SECONDS, pause * 1.5)

@@ -73,6 +73,19 @@ class Presence:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         return path, descriptor
 
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        """Take locks that only one process has at a time; see `Presence` of the control store."""
+        if not names:
+            return frozenset()
+        with self._hold_lock(ENTER_SECONDS):
+            held = {mark for mark, _ in self._alive()}
+            entries = {name: (name, _mark(f"turn {name}")) for name in names}
+            for name, entry in entries.items():
+                if entry[1] not in held:
+                    begin = f"{entry[1]}~{quote(name, '')}~"
+                    self._locked_files[entry] = self._locked(begin)
+        return frozenset(name for name in names if entries[name] in self._locked_files)
+
     def executed(self) -> set[str]:
         """Return the runs that other processes execute now, on any table."""
         if not os.path.isdir(self._folder):

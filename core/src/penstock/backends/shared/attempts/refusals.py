@@ -13,6 +13,7 @@ from penstock.errors import (
     PermanentError,
     PlanningError,
     Superseded,
+    Taken,
     TransientError,
 )
 
@@ -89,6 +90,14 @@ def already_committed(attempt: Attempt) -> TransientError:
     """
     return TransientError(
         f"target: partition {attempt.partition.id} has already been committed by another attempt",
+        Diagnosis(side="target"),
+    )
+
+
+def taken(attempt: Attempt) -> Taken:
+    """Return the error of an attempt at a partition that another execution is copying."""
+    return Taken(
+        f"target: another execution is copying partition {attempt.partition.id}",
         Diagnosis(side="target"),
     )
 

@@ -32,6 +32,9 @@ class RunPresence(ABC):
         """Whether a run is known to be active on a table."""
         return False
 
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset(names)  # there are no locks
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return ()  # no lock of another process is visible
 

@@ -37,5 +37,8 @@ class FilePresence(RunPresence):
     def is_at_work(self, run_id: str, table: TableRef) -> bool:
         return self._presence.executes(run_id, str(table))
 
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        return self._presence.take_turns(names)
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return self._database.attempts.running_attempts(run_id)

@@ -32,6 +32,7 @@ class ServerPresence(RunPresence, Generic[R]):
 
     def __init__(self, records: R) -> None:
         self._records = records
+        self._turns: set[str] = set()
 
     def enter(
         self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
@@ -92,6 +93,16 @@ class ServerPresence(RunPresence, Generic[R]):
 
     def is_at_work(self, run_id: str, table: TableRef) -> bool:
         return self.is_executed(run_id, table)
+
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        records = self._records
+        with records.session.translated("the end of runs"):
+            self._turns.update(
+                name
+                for name in names
+                if name not in self._turns and records.keep(records.lock(f"penstock:turn:{name}"))
+            )
+        return frozenset(self._turns.intersection(names))
 
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return tuple(

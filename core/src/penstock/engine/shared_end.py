@@ -1,0 +1,86 @@
+"""The end of runs whose partitions several executions have copied: one of them finishes each run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+from penstock.engine.control_link import ControlLink
+from penstock.engine.preparation import follow
+from penstock.engine.state import RunState
+from penstock.events import Event
+
+# Seconds between two looks at runs that others finish, at first and after a while.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+Do = Callable[[Sequence[RunState]], Iterator[Event]]
+"""Does something with runs, as if no others were executed."""
+
+
+class SharedEnd:
+    """The end of runs, in this execution.
+
+    A run is finished by the execution that has its turn, which only one process has at a time, as
+    long as it lives. The others wait until the run is done: an execution that ended earlier would
+    tell its scheduler that no other needs to be started.
+
+    Args:
+        link: the link to the target's control store.
+        watch: called between two looks; yields events, or raises to end everything.
+        finish: compares both sides, and does the steps after the last partition.
+        copy: copies what is left.
+    """
+
+    def __init__(
+        self, link: ControlLink, watch: Callable[[], Iterator[Event]], finish: Do, copy: Do
+    ) -> None:
+        self._link = link
+        self._watch = watch
+        self._finish = finish
+        self._copy = copy
+
+    def finish(self, runs: Sequence[RunState]) -> Iterator[Event]:
+        """Finish runs, or wait until others have finished them.
+
+        Args:
+            runs: the runs, each with every partition committed.
+
+        Raises:
+            PenstockError: as the end of an execution by itself.
+        """
+        left, pause = list(runs), FIRST_PAUSE
+        while left:
+            left = yield from self._look(left)
+            turns = self._turns(left)
+            if mine := [run for run in left if run.run_id in turns]:
+                # The one that had the turn before may have finished the run.
+                mine = yield from self._look(mine)
+                yield from self._finish(mine)
+                left = [run for run in left if run.run_id not in turns]
+                pause = FIRST_PAUSE
+            elif left:
+                time.sleep(pause)
+                pause = min(LONGEST_PAUSE, pause * 1.5)
+                yield from self._watch()
+
+    def _turns(self, runs: Sequence[RunState]) -> frozenset[str]:
+        names = [run.run_id for run in runs]
+        return self._link.call(lambda control: control.presence.take_turns(names))
+
+    def _look(self, runs: Sequence[RunState]) -> Generator[Event, None, list[RunState]]:
+        """Return the runs that are still to be finished; copies again what was lost since."""
+        left = []
+        for run in runs:
+            outlook = self._link.call(lambda control, run=run: control.runs.outlook(run.run_id))  # type: ignore[misc]
+            if outlook is not None and outlook.status == "done":
+                run.end_elsewhere()
+                continue
+            left.append(run)
+            if outlook is None or (
+                outlook.generation == run.view.generation and not outlook.pending
+            ):
+                continue
+            # Its snapshot or its rows were lost, and another execution has started it over.
+            if outlook.generation != run.view.generation:
+                yield from follow(run, self._link)
+            yield from self._copy([run])
+        return [run for run in left if run.error is None and run.all_committed]

@@ -1,0 +1,115 @@
+"""`work`: take part in a run that any number of processes, on any machines, execute together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.target import TargetCatalog
+from penstock.engine.api import create
+from penstock.engine.connections import connect
+from penstock.engine.planner import RunRequest
+from penstock.engine.resume_checks import stored_spec
+from penstock.engine.single_run import SingleRun
+from penstock.engine.stored_runs import load_run, missing_run_error
+from penstock.engine.value_display import isolate_generator_display
+from penstock.errors import TransientError
+from penstock.events import Event
+from penstock.model import values
+from penstock.spec.copy_spec import CopySpec
+from penstock.spec.degrees import AUTO
+from penstock.spec.ids import check_run_id
+from penstock.spec.units import check_duration
+from penstock.workers.process import PendingNursery
+
+# Seconds between two looks for a run that is still to be planned.
+LOOK_EVERY = 1.0
+
+
+@isolate_generator_display
+def work(
+    run_id: str,
+    *,
+    source: str,
+    target: str,
+    spec: CopySpec | None = None,
+    control_schema: str = "penstock",
+    wait: float = 0.0,
+    streams: int | str = AUTO,
+    **overrides: Any,
+) -> Generator[Event, None, None]:
+    """Copy partitions of a run as long as any are left; yields events as `copy` does.
+
+    Any number of processes may work on one run, started in any order, on any machines. Each takes
+    partitions that no other is copying, and goes on until every partition is committed; one of them
+    compares both sides and does the final steps, while the others wait. All end once the run is
+    done. If one is killed, the others copy what it was copying.
+
+    Args:
+        run_id: the id of the run.
+        source: the source's connection, which is not stored with the run.
+        target: the target's connection, which is not stored with the run.
+        spec: the copy, with which the run is planned if it does not exist; None if another process
+            plans it. Must be the one that an existing run was planned with.
+        control_schema: the schema of the control tables.
+        wait: seconds to wait for a run that does not exist yet, without `spec`.
+        streams: the number of concurrent streams of this process, as `CopySpec.degree`.
+        overrides: options that say how to run, as in `resume`.
+
+    Raises:
+        UsageError: no such run or option.
+        SpecMismatch: the run exists with other options.
+        PlanningError: the run cannot be planned, or the shape of a side has changed since.
+        SnapshotLost: the run's snapshot is lost, and `on_snapshot_lost` does not allow another.
+        TransientError: the run did not exist in time.
+        RunFailed, RunFailedTransiently: after `Finished`.
+    """
+    check_run_id(run_id)
+    check_duration(wait, "work: wait")
+    if spec is not None:
+        spec = replace(spec, source=source, target=target, run_id=run_id)
+        control_schema = spec.control_schema
+        create(spec)
+    ends = connect(source, target)
+    with (
+        closing(ends.snapshot_opener(ahead=False)) as snapshot_opener,
+        closing(ends.open_target(control_schema)) as catalog,
+        closing(PendingNursery(ends.nursery)) as nursery,
+    ):
+        run = _await_run(run_id, catalog, control_schema, wait)
+        options = {"degree": streams, **overrides}
+        spec = stored_spec(run, source, target, control_schema, "work", options)
+        values.choose(spec.show_values)
+        ends = ends.with_planned_types(run.plan)
+        snapshot_opener.url = ends.source_url
+        single = SingleRun(
+            ends, catalog, nursery, snapshot_opener, time.monotonic(), shares=True
+        )
+        yield from single.execute(spec, run_id, RunRequest(), run)
+
+
+def _await_run(
+    run_id: str, catalog: TargetCatalog, control_schema: str, wait: float
+) -> RunRow:
+    """Return a run, once it exists.
+
+    Raises:
+        UsageError: it does not exist, and is not waited for.
+        TransientError: it did not exist in time.
+    """
+    if not wait:
+        return load_run(catalog, run_id, control_schema)
+    until = time.monotonic() + wait
+    while True:
+        run = catalog.control.runs.find(run_id)
+        if run is not None:
+            return run
+        left = until - time.monotonic()
+        if left <= 0:
+            error = missing_run_error(run_id, control_schema)
+            raise TransientError(f"waited {wait:g} s: {error.message}")
+        time.sleep(min(LOOK_EVERY, left))

@@ -1,0 +1,111 @@
+"""Partitions that several executions of a run take: each takes those that are left.
+
+A partition that another execution is copying is *taken*. It is put back, and tried again after a
+pause, since that execution may be killed. After a few taken or committed ones in a row, the commit
+records are read again, and what is committed is dropped: with a random order, about a third of what
+was left has been committed since the last look, so that the number of looks grows with the
+logarithm of the number of partitions.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+Key = tuple[str, str]
+"""A run and one of its partitions."""
+T = TypeVar("T")
+
+# Partitions in a row that others had, after which the commit records are read again.
+MISSES = 3
+# Seconds between two tries at a taken partition, at first and after a while, and between two looks
+# at the commit records.
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+LOOK_EVERY = 0.5
+# After this many grace times a taken partition is waited for, which ends an attempt that makes no
+# progress.
+GRACES = 3.0
+
+
+class Sharing:
+    """What one execution knows of the others that take partitions of the same runs.
+
+    Args:
+        committed: reads which partitions are committed.
+        clock: returns seconds, as `time.monotonic` does.
+        chance: draws the order of the partitions, and the lengths of pauses.
+    """
+
+    def __init__(
+        self,
+        committed: Callable[[], Collection[Key]],
+        clock: Callable[[], float] = time.monotonic,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._committed = committed
+        self._clock = clock
+        self._chance = chance or random.Random()
+        self._misses = 0
+        self._looked = clock()
+        self._taken: dict[Key, tuple[int, float]] = {}
+        """How often a partition was found taken, and when first."""
+
+    def order(self, items: Iterable[T], weight: Callable[[T], float]) -> list[T]:
+        """Return items in a random order in which large ones tend to come first."""
+        drawn = [
+            (self._chance.expovariate(max(1.0, weight(item))), place, item)
+            for place, item in enumerate(items)
+        ]
+        return [item for *_, item in sorted(drawn, key=lambda each: each[:2])]
+
+    def turn(self, items: Sequence[T]) -> list[T]:
+        """Return items from a random one on, in their order, and then those before it."""
+        start = self._chance.randrange(len(items)) if items else 0
+        return [*items[start:], *items[:start]]
+
+    def pause(self, key: Key) -> float:
+        """Note that a partition is taken; return the seconds after which to try it again."""
+        tries, since = self._taken.get(key, (0, self._clock()))
+        self._taken[key] = tries + 1, since
+        self._misses += 1
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)
+        return longest * self._chance.uniform(0.5, 1.0)
+
+    def note_missed(self) -> None:
+        """Note that a partition was found committed."""
+        self._misses += 1
+
+    def note_moved(self) -> None:
+        """Note that a partition was neither taken nor committed."""
+        self._misses = 0
+
+    def is_overdue(self, key: Key, grace: float) -> bool:
+        """Whether a partition has been taken for so long that it should be waited for.
+
+        Args:
+            key: the partition.
+            grace: the seconds after which an attempt without progress is ended.
+        """
+        if key not in self._taken:
+            return False
+        return self._clock() - self._taken[key][1] > GRACES * grace
+
+    def wait_again(self, key: Key) -> None:
+        """Note that a taken partition is being waited for; if it is taken again, that counts anew."""
+        self._taken.pop(key, None)
+
+    def look(self, *, expired: bool) -> Collection[Key] | None:
+        """Return the committed partitions if it is time to look again; otherwise None.
+
+        Args:
+            expired: whether the pause of a taken partition is over.
+        """
+        if self._misses < MISSES and not expired:
+            return None
+        now = self._clock()
+        if now - self._looked < LOOK_EVERY:
+            return None
+        self._misses, self._looked = 0, now
+        return self._committed()
