@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         watermark_history,
         watermarks,
     )
+    from penstock.engine.work import work
     from penstock.errors import (
         Drifted,
         Interrupted,
@@ -296,6 +297,7 @@ __all__ = [
     "watermarks",
     "whole_report_text",
     "with_parameters",
+    "work",
     "write_metrics",
 ]
 
@@ -388,6 +390,7 @@ _HOMES = {
     "engine.listing": ("RunEntry", "batch_runs", "runs"),
     "engine.table_requests": ("TableRequest",),
     "engine.tables_file": ("batch_of_file",),
+    "engine.work": ("work",),
     "engine.watermarks": (
         "reset_watermark",
         "set_watermark",

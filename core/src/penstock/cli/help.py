@@ -10,6 +10,7 @@ COMMANDS = {
     "plan": "show how a table would be copied, and why; change nothing",
     "copy": "copy a table or the result of a query",
     "resume": "continue a run: copy the partitions that are not committed",
+    "work": "copy a run's partitions together with other processes, on any machines",
     "status": "show the progress of a run or batch",
     "report": "show where a run's time went, and how to speed it up",
     "verify": "compare source and target, and both with the commit records",
@@ -152,6 +153,17 @@ examples:
   penstock resume orders-7 --source env:SHOP --target env:DW --degree 4
   penstock resume orders-7 --source env:SHOP --target env:DW \\
       --only p0003 --recopy --as-of-now
+"""
+
+WORK_EXAMPLES = """\
+examples:
+  penstock work orders-7 --source env:SHOP --target env:DW --table public.orders
+  penstock work orders-7 --source env:SHOP --target env:DW --wait 10m
+
+  Start any number of them, in any order, on any machines. Each copies
+  partitions that no other is copying; one compares both sides and does the final
+  steps. All end with 0 once the run is done. One that is killed can be started
+  again.
 """
 
 VERIFY_EXAMPLES = """\

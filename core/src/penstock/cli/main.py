@@ -33,6 +33,7 @@ class _Version(argparse.Action):
 _MODULES = {
     "copy_commands": ("plan", "copy", "plan-all", "copy-all", "create"),
     "run_commands": ("resume", "status", "report", "verify", "runs"),
+    "work_command": ("work",),
     "tune_command": ("tune",),
     "init_command": ("init",),
     "schema_command": ("schema",),

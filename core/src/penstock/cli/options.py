@@ -267,6 +267,12 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
 
 
+def plan_options(arguments: argparse.Namespace) -> list[str]:
+    """Return the given options that say what is copied, rather than how a run is executed."""
+    how = {"source", "target", "control_schema", "run_id", *resumed_options()}
+    return [name for name in _explicit_options(arguments) if name not in how]
+
+
 def execution_words(arguments: argparse.Namespace) -> list[str]:
     """Return the execution options of a ``resume`` as typed, for the next command."""
     return [

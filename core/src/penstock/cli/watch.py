@@ -227,15 +227,18 @@ def _open_display(arguments: argparse.Namespace, *, title: str, only: int) -> Di
     return PlainDisplay(tally, sys.stderr)
 
 
-def resume_words(source: str, target: str, control_schema: str) -> list[str]:
+def resume_words(
+    source: str, target: str, control_schema: str, command: str = "resume"
+) -> list[str]:
     """Return the words of the command that resumes a run, without the run's id and secrets.
 
     Args:
         source: the source's connection.
         target: the target's connection.
         control_schema: the schema of the control tables; the default is left out.
+        command: the command, if it is another one than ``resume``.
     """
-    words = ["penstock", "resume", "--source", redact(source), "--target", redact(target)]
+    words = ["penstock", command, "--source", redact(source), "--target", redact(target)]
     return words if control_schema == "penstock" else [*words, "--control-schema", control_schema]
 
 

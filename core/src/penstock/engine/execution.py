@@ -285,9 +285,9 @@ class Execution:
 
     def _committed(self) -> set[tuple[str, str]]:
         """Return the committed partitions, each with its run."""
-        runs = self.working_runs()
-        load_records(runs, self.link)
-        return {(run.run_id, partition_id) for run in runs for partition_id in run.committed}
+        names = [run.run_id for run in self.working_runs()]
+        ids = self.link.call(lambda control: control.commits.ids(names))
+        return {(run_id, partition_id) for run_id in names for partition_id in ids[run_id]}
 
     @staticmethod
     def _superseded_runs(runs: Sequence[RunState], supervisor: Supervisor) -> list[RunState]:

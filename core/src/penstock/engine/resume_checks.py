@@ -176,7 +176,7 @@ def _loaded_columns(run: RunRow, target: TargetCatalog) -> Sequence[Column]:
 
 def committed_partitions(run: RunRow, control: ControlStore) -> set[str]:
     """Return the ids of committed partitions that no later crash of the target has lost."""
-    committed = {record.partition_id for record in control.commits.of([run.run_id])[run.run_id]}
+    committed = set(control.commits.ids([run.run_id])[run.run_id])
     if committed and run.plan.load.volatile and not control.tables.is_intact(run.run_id):
         return set()
     return committed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -702,11 +702,6 @@ class RunState:
     def _load_records(self) -> None:
         records = self._link.call(lambda control: control.commits.of([self.run_id]))
         self.take_records(records[self.run_id])
-
-    @property
-    def committed(self) -> Set[str]:
-        """The ids of the committed partitions, according to the records read so far."""
-        return self._done
 
     def end_elsewhere(self) -> None:
         """Note that another execution has finished the run."""

@@ -86,15 +86,11 @@ def work(
         values.choose(spec.show_values)
         ends = ends.with_planned_types(run.plan)
         snapshot_opener.url = ends.source_url
-        single = SingleRun(
-            ends, catalog, nursery, snapshot_opener, time.monotonic(), shares=True
-        )
+        single = SingleRun(ends, catalog, nursery, snapshot_opener, time.monotonic(), shares=True)
         yield from single.execute(spec, run_id, RunRequest(), run)
 
 
-def _await_run(
-    run_id: str, catalog: TargetCatalog, control_schema: str, wait: float
-) -> RunRow:
+def _await_run(run_id: str, catalog: TargetCatalog, control_schema: str, wait: float) -> RunRow:
     """Return a run, once it exists.
 
     Raises:

@@ -93,7 +93,7 @@ class Sharing:
         return self._clock() - self._taken[key][1] > GRACES * grace
 
     def wait_again(self, key: Key) -> None:
-        """Note that a taken partition is being waited for; if it is taken again, that counts anew."""
+        """Note that a taken partition is waited for; if it is taken again, that counts anew."""
         self._taken.pop(key, None)
 
     def look(self, *, expired: bool) -> Collection[Key] | None:

@@ -243,6 +243,10 @@ class Commits(Protocol):
         """Return the commit records of each run; an empty tuple for a run without any."""
         ...
 
+    def ids(self, run_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """Return the ids of the committed partitions of each run, which costs less than `of`."""
+        ...
+
     def in_series(self, series: str) -> Mapping[str, tuple[str, CommitRecord]]:
         """Return the commits of the runs of a series: by partition, the run and the record."""
         ...
