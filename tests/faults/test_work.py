@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from penstock.events import Committed, Opened, Prepared, SnapshotChanged, StepChanged
 
 from .cli import PATIENCE, Run, eventually
+from .gate import Gate
 from .pair import PARTITIONS, ROWS, Pair, ask, connect, digest, execute, partition_id
 
 PLAN = ("--table", "public.item", "--strategy", "ctid", "--partitions", str(PARTITIONS))
@@ -172,3 +174,75 @@ def test_the_target_restarts(pair: Pair) -> None:
     for gate in gates:
         gate.open()
     end(pair, runs)
+
+
+# Batches
+
+TABLES = 12
+
+
+def make_tables(pair: Pair) -> None:
+    for n in range(TABLES):
+        rows = 30_000 if n < 3 else 100
+        execute(
+            pair.source,
+            f"CREATE TABLE t{n} (id int PRIMARY KEY, u int NOT NULL, pad text)",
+            f"INSERT INTO t{n} SELECT i, i % 50 + 1, '<t{n}, ' || i || '>' || repeat('x', 90)"
+            f" FROM generate_series(1, {rows}) AS i",
+        )
+    for n in range(1, TABLES):
+        execute(pair.source, f"ALTER TABLE t{n} ADD FOREIGN KEY (u) REFERENCES t{n - 1}")
+
+
+def check_tables(pair: Pair) -> None:
+    for n in range(TABLES):
+        with connect(pair.source) as source, connect(pair.target) as target:
+            assert digest(source, f"t{n}") == digest(target, f"t{n}")
+    keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'f'"
+    assert ask(pair.target, keys) == TABLES - 1
+
+
+def test_a_batch_is_worked_by_several(empty_pair: Pair, tmp_path: Path) -> None:
+    pair = empty_pair
+    make_tables(pair)
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
+        encoding="ascii",
+    )
+    runs = [pair.work("--spec", str(spec)) for _ in range(2)]
+    runs.append(pair.work("--wait", "60s"))
+    for run in runs:
+        run.ended(0)
+    check_tables(pair)
+    keys = [(e.run_id, e.partition_id) for r in runs for e in r.of(Committed, already=False)]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_batch_whose_first_process_is_killed(empty_pair: Pair, tmp_path: Path) -> None:
+    pair = empty_pair
+    make_tables(pair)
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
+        encoding="ascii",
+    )
+    gates = [Gate(pair.proxy("source"), f"<t{n}, 20000>".encode(), "to_client") for n in range(3)]
+    ends = ("--source", pair.proxy("source").url(pair.source))
+    first = pair.work(*ends, "--spec", str(spec), streams=8)
+    gates[0].reached()
+    with connect(pair.source) as source:
+        expected = [digest(source, f"t{n}") for n in range(TABLES)]
+    others = [pair.work(*ends, "--spec", str(spec), "--grace", "1s") for _ in range(2)]
+    for run in others:
+        run.wait_for(SnapshotChanged)
+    execute(pair.source, "UPDATE t0 SET pad = 'later' WHERE id > 20000", "DELETE FROM t11")
+    first.signal_all(signal.SIGKILL)
+    for gate in gates:
+        gate.open()
+    for run in others:
+        run.ended(0)
+    with connect(pair.target) as target:
+        assert [digest(target, f"t{n}") for n in range(TABLES)] == expected

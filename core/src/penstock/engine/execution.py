@@ -128,7 +128,7 @@ class Execution:
                 yield from self._finish_window()
                 yield from self._leave_window()
             self._window, self._linking = self._linking, []
-            yield from self._link_tables()
+            yield from self._link_in_turn()
             yield from self._conclude(self._window)
         except BaseException as found:
             error = self._explain_error(found)
@@ -164,6 +164,9 @@ class Execution:
         begun = [run for run in self.window if run.has_begun]
         linking = [run for run in begun if self._failures.links_tables and run.planned_links()]
         ended = [run for run in begun if run not in linking]
+        if self.shares:
+            # Before the batch's end, so that no other execution calls them done.
+            set_statuses({run: "failed" for run in linking if run.is_mismatched}, self.link)
         yield from self._conclude(ended)
         self._linking += linking
         self._failures.leave(self.window, ended, self.link)
@@ -472,6 +475,19 @@ class Execution:
                 with self._recording_failure(run):
                     due[run.run_id] = run.with_positions(planned[run.run_id], open_source)
         return due
+
+    def _link_in_turn(self) -> Iterator[Event]:
+        """Link tables, or wait until another execution that has its turn has done so."""
+        if self.shares and self.working_runs():
+            end = SharedEnd(self.link, lambda: iter(self._watch()), self._nothing, self._nothing)
+            if not (yield from end.await_links(self.working_runs())):
+                return
+        yield from self._link_tables()
+
+    @staticmethod
+    def _nothing(runs: Sequence[RunState]) -> Iterator[Event]:
+        """All partitions of earlier windows are committed, and their ends are done."""
+        return iter(())
 
     def _link_tables(self) -> Iterator[Event]:
         """Link tables to each other, once every table that can be done is done."""
