@@ -154,7 +154,9 @@ def _run(
                 _Batch(pool, find, ends, source, target, link, snapshot_opener, nursery)
             ) as running,
         ):
-            yield from keep_journals(running.run(), link, ends.wait_kind)
+            yield from keep_journals(
+                running.run(), link, ends.wait_kind, running.execution_id, shares=pool.shares
+            )
 
 
 @isolate_generator_display
@@ -294,6 +296,11 @@ class _Batch:
             renewed=self._renewed,
             siblings=lambda: self._siblings,
         )
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the execution."""
+        return self._execution.id
 
     def close(self) -> None:
         for run in self._runs:

@@ -34,6 +34,7 @@ from penstock.errors import (
     is_cancellation,
 )
 from penstock.events import CONNECTIONS, DegreeChanged, Event, Warned
+from penstock.model.journal import losses_of, new_execution_id
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
@@ -78,6 +79,8 @@ class Execution:
         failures: Failures,
         shares: bool = False,
     ) -> None:
+        self.id = new_execution_id()
+        """A unique name, which sorts by time."""
         self._runs = runs
         self.shares = shares
         self._window: Sequence[RunState] | None = None
@@ -256,7 +259,7 @@ class Execution:
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._failures.stop_all,
                 steering=steering,
-                sharing=Sharing(self._committed) if self.shares else None,
+                sharing=self._sharing() if self.shares else None,
             )
             try:
                 for event in supervisor.run(works):
@@ -285,6 +288,19 @@ class Execution:
                     self._used = min(self._used, steering.unrestrained)
                 for run in runs.values():
                     run.take_failures(supervisor)
+
+    def _sharing(self) -> Sharing:
+        return Sharing(self._committed, self._losses)
+
+    def _losses(self) -> Mapping[tuple[str, str], float]:
+        """Return how often a process or worker was lost at a partition, in other executions."""
+        names = [run.run_id for run in self.working_runs()]
+        journals = self.link.call(lambda control: control.journals.of(names))
+        return {
+            (run_id, partition_id): count
+            for run_id in names
+            for partition_id, count in losses_of(journals[run_id], self.id).items()
+        }
 
     def _committed(self) -> set[tuple[str, str]]:
         """Return the committed partitions, each with its run."""
