@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from penstock.backends.shared.server_url import Location, ServerUrls
+from penstock.backends.shared.tokens import is_this_machine
 from penstock.errors import UsageError
 
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
@@ -182,3 +183,11 @@ def tls_options(location: Location) -> dict[str, Any]:
     verified = mode.startswith("verify")
     check_hostname = mode == "verify_identity"
     return {"ssl": {**files, "verify_mode": verified, "check_hostname": check_hostname}}
+
+
+def is_private(url: str) -> bool:
+    """Whether all sessions of a URL are encrypted, or stay on this machine."""
+    location = URLS.parse(url)
+    if "unix_socket" in location.options or is_this_machine(location.host):
+        return True
+    return "ssl" in tls_options(location)

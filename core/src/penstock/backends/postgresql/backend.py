@@ -31,7 +31,7 @@ class PostgresBackend:
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False
-    takes_tokens = True
+    private_parameter = "sslmode=verify-full"
     kinds: tuple[str, ...] = ("postgresql",)
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"
@@ -52,6 +52,9 @@ class PostgresBackend:
 
     def secrets(self, url: str) -> tuple[str, ...]:
         return location.secrets(url)
+
+    def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
+        return location.is_private(url, environ)
 
     def place(self, url: str) -> Place:
         return location.place_of(url)

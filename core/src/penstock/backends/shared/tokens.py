@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from penstock.errors import PermanentError, TransientError
@@ -18,7 +19,17 @@ WAIT_SECONDS = 60.0
 class TakesTokens(Protocol):
     """A backend whose sessions call `current_password` as they connect."""
 
-    takes_tokens: bool
+    private_parameter: str
+    """What a URL contains so that its sessions are encrypted, and the server is verified."""
+
+    def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
+        """Whether all sessions of a resolved URL are encrypted, or stay on this machine."""
+        ...
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine: by name, by a loopback address, or by a socket's path."""
+    return host in ("localhost", "::1") or host.startswith(("127.", "/", "@"))
 
 
 def current_password(password: str, side: str) -> str:
