@@ -276,6 +276,10 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
         plain = tokens.with_tokens(plain, parameters.auth, backend, flag)
         url = backend.resolve(plain, os.environ, flag)
         tokens.check_private(url, parameters.auth, backend, os.environ, flag)
+    if parameters.ssh:
+        from penstock.engine.logins.tunnels import through_tunnel  # noqa: PLC0415 - seldom
+
+        url = through_tunnel(url, parameters.ssh, backend, os.environ, flag)
     return url, backend, name, (resolved, url, *backend.secrets(url))
 
 

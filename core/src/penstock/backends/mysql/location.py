@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -24,6 +24,8 @@ _OPTION_FILE = "read_default_file"
 _GROUPS = ("client", "client-server", "client-mariadb")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 _MAX_DEPTH = 10
+TUNNEL = "ssh"
+"""In a resolved URL, the parameter with the mark of a tunnel."""
 _OFF = ("0", "off", "false")
 
 
@@ -163,7 +165,7 @@ URLS = MysqlUrls(
         "zero_dates": ("error", "null"),
     },
     numbers=("connect_timeout", "snapshot_sessions"),
-    texts=(*_SSL_FILES, "unix_socket", _OPTION_FILE),
+    texts=(*_SSL_FILES, "unix_socket", _OPTION_FILE, TUNNEL),
     schemas_are_databases=True,
 )
 
@@ -191,3 +193,12 @@ def is_private(url: str) -> bool:
     if "unix_socket" in location.options or is_this_machine(location.host):
         return True
     return "ssl" in tls_options(location)
+
+
+def through(url: str, tunnel: Callable[[str, int], str], flag: str) -> str:
+    """See `TakesTunnels`."""
+    location = URLS.parse(url, flag)
+    if "unix_socket" in location.options:
+        raise UsageError(f"{flag}: ssh: expected a host, found unix_socket")
+    mark = quote(tunnel(location.host, location.port), safe="")
+    return f"{url}{'&' if '?' in url else '?'}{TUNNEL}={mark}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -55,6 +55,11 @@ class PostgresBackend:
 
     def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
         return location.is_private(url, environ)
+
+    def through(
+        self, url: str, environ: Mapping[str, str], tunnel: Callable[[str, int], str], flag: str
+    ) -> str:
+        return location.through(url, environ, tunnel, flag)
 
     def place(self, url: str) -> Place:
         return location.place_of(url)

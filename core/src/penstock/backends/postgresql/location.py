@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -171,6 +171,23 @@ def is_private(url: str, environ: Mapping[str, str]) -> bool:
         return True
     hosts = str(whole.get("hostaddr") or whole.get("host") or "").split(",")
     return all(map(is_this_machine, hosts))
+
+
+def through(
+    url: str, environ: Mapping[str, str], tunnel: Callable[[str, int], str], flag: str
+) -> str:
+    """See `TakesTunnels`: libpq connects to `hostaddr`, and verifies `host`."""
+    parts = parts_of(url, flag)
+    whole = {**_of_service(parts, environ), **parts}
+    host = str(whole.get("host") or whole.get("hostaddr") or environ.get("PGHOST") or "")
+    address = str(whole.get("hostaddr") or host)
+    port = str(whole.get("port") or environ.get("PGPORT") or DEFAULT_PORT)
+    if not host or "," in host + address + port or address.startswith(("/", "@")):
+        raise UsageError(
+            f"{flag}: ssh: expected one host in the URL, found none, several, or a socket"
+        )
+    parts |= {"host": host, "port": port, "hostaddr": tunnel(address, int(port))}
+    return conninfo.make_conninfo("", **parts)
 
 
 def secrets(url: str) -> tuple[str, ...]:

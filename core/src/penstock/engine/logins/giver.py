@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 import time
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.backends.shared.tokens import FAILED, FAILED_NOW, GIVEN
 from penstock.errors import PenstockError, TransientError
@@ -31,11 +31,13 @@ class Source(Protocol):
         ...
 
 
-_givers: dict[tuple[int, Source], Giver] = {}
+S = TypeVar("S", bound=Source)
+
+_givers: dict[tuple[int, Source], Giver[Any]] = {}
 _making = threading.Lock()
 
 
-def giver_of(source: Source) -> Giver:
+def giver_of(source: S) -> Giver[S]:
     """Return this process's giver of what a source has."""
     key = (os.getpid(), source)  # a fork has no thread that answers
     with _making:
@@ -44,15 +46,15 @@ def giver_of(source: Source) -> Giver:
         return _givers[key]
 
 
-class Giver:
+class Giver(Generic[S]):
     """Asks a source when a session needs a text, and answers on a socket until the process ends.
 
     Args:
         source: the source.
     """
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: S) -> None:
+        self.source = source
         self._text = ""
         self._kept_until = 0.0
         # Linux's abstract names are no files, and vanish with the process, however it ends.
@@ -74,6 +76,8 @@ class Giver:
                 answer = FAILED_NOW + error.message.encode()
             except PenstockError as error:
                 answer = FAILED + error.message.encode()
+            except Exception as error:  # others still need an answer; the text may be secret
+                answer = FAILED_NOW + f"no answer, because of a {type(error).__name__}".encode()
             with peer:
                 peer.settimeout(_PEER_SECONDS)
                 try:
@@ -83,7 +87,7 @@ class Giver:
 
     def _current(self) -> str:
         if time.time() >= self._kept_until:
-            self._text, self._kept_until = self._source.fetch()
+            self._text, self._kept_until = self.source.fetch()
         return self._text
 
 

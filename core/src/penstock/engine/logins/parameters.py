@@ -9,7 +9,6 @@ from penstock.errors import UsageError
 
 COMMAND = "command:"
 CLOUDS = ("aws-iam", "gcp-iam", "entra")
-_AUTH = "auth="
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,37 +16,44 @@ class Parameters:
     """The values of these parameters; empty without one."""
 
     auth: str = ""
+    ssh: str = ""
 
 
 def split_parameters(url: str, flag: str) -> tuple[str, Parameters]:
-    """Return a URL without `auth`, and its value.
+    """Return a URL without `auth` and `ssh`, and their values.
 
     Args:
         url: the URL, as the user wrote it.
         flag: the option, for the message.
 
     Raises:
-        UsageError: `auth` is given twice, or with a password.
+        UsageError: one is given twice, or `auth` with a password.
     """
     place, _, query = url.partition("?")
-    auths: list[str] = []
+    found: dict[str, list[str]] = {"auth": [], "ssh": []}
     others: list[str] = []
     for part in query.split("&"):
-        value = unquote(part.removeprefix(_AUTH))
-        known = value in CLOUDS or value.startswith(COMMAND)
-        (auths if part.startswith(_AUTH) and known else others).append(part)
-    if not auths:
+        name, _, written = part.partition("=")
+        value = unquote(written)
+        if name == "ssh" or (name == "auth" and (value in CLOUDS or value.startswith(COMMAND))):
+            found[name].append(value)
+        else:
+            others.append(part)
+    for name, values in found.items():
+        if len(values) > 1:
+            raise UsageError(f"{flag}: {name}: expected one value, found {len(values)}")
+    auth, ssh = ("".join(values) for values in found.values())
+    if not auth and not found["ssh"]:
         return url, Parameters()
-    if len(auths) > 1:
-        raise UsageError(f"{flag}: auth: expected one value, found {len(auths)}")
-    auth = unquote(auths[0].removeprefix(_AUTH))
     login = place.partition("://")[2].partition("/")[0].rpartition("@")[0]
-    if ":" in login or any(part.startswith("password=") for part in others):
+    if auth and (":" in login or any(part.startswith("password=") for part in others)):
         raise UsageError(
             f"{flag}: found a password and auth={shown(auth)}, which fetches one; "
             "remove one of them"
         )
-    return place + ("?" + "&".join(others) if others else ""), Parameters(auth)
+    if found["ssh"] and not ssh:
+        raise UsageError(f"{flag}: ssh: expected user@bastion, found nothing")
+    return place + ("?" + "&".join(others) if others else ""), Parameters(auth, ssh)
 
 
 def shown(auth: str) -> str:
