@@ -89,9 +89,9 @@ def test_a_master_that_is_killed_is_started_again(
     server: PostgresServer, bastion: Bastion, end: str
 ) -> None:
     """With the source's, the snapshot is lost, as with any of its sessions that holds it."""
-    ends = {"source": server.url, "target": server.url, end: url_of(server)}
     spec = CopySpec(
-        **ends,
+        source=url_of(server) if end == "source" else server.url,
+        target=url_of(server) if end == "target" else server.url,
         table="public.t",
         target_table="public.copied",
         mode="truncate",
@@ -228,6 +228,20 @@ def test_the_server_is_verified_by_its_own_name(bastion: Bastion) -> None:
             assert (problem or "run 'nothing' is not in") in ended.stderr
 
 
+def test_a_password_file_has_any_port(
+    server: PostgresServer, bastion: Bastion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libpq looks for the tunnel's port there."""
+    monkeypatch.delenv("PGPASSWORD")
+    path = bastion.folder / "pgpass"
+    monkeypatch.setenv("PGPASSFILE", str(path))
+    for port, code in (("*", 0), (server.port, 65)):
+        path.write_text(f"127.0.0.1:{port}:*:postgres:{PASSWORD}\n")
+        path.chmod(0o600)
+        ended = run_cli("plan", *words(url_of(server)))
+        assert ended.returncode == code, ended.stderr
+
+
 def test_no_ssh_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     resolved, *_ = resolve("postgresql://me@h/d?ssh=nobody", "--source")
@@ -271,6 +285,8 @@ def test_what_is_shown_and_stored() -> None:
         ("postgresql://me@h/d?ssh=", "ssh: expected user@bastion, found nothing"),
         ("postgresql://me@h/d?ssh=-oProxyCommand=id", "ssh: expected user@bastion"),
         ("postgresql://me@h/d?ssh=-l@b", "ssh: expected user@bastion"),
+        ("postgresql://me@h/d?ssh=$(id)@b", "ssh: expected user@bastion"),
+        ("file:///lake/o/?ssh=b", "file:// does not support ssh="),
         ("postgresql://me@h/d?ssh=b%20-v", "ssh: expected user@bastion"),
         ("postgresql://me@h/d?ssh=b:22:22", "ssh: expected user@bastion"),
         ("postgresql://me@h/d?ssh=a&ssh=b", "ssh: expected one value, found 2"),
@@ -278,7 +294,7 @@ def test_what_is_shown_and_stored() -> None:
         ("postgresql:///d?ssh=b", "ssh: expected one host in the URL"),
         ("postgresql:///d?host=/run&ssh=b", "ssh: expected one host in the URL"),
         ("mysql://me@h/d?unix_socket=/run/m&ssh=b", "ssh: expected a host, found unix_socket"),
-        ("clickhouse://me@h/d?ssh=b", "clickhouse does not support ssh="),
+        ("clickhouse://me@h/d?ssh=b", "clickhouse:// does not support ssh="),
     ],
 )
 def test_what_cannot_be_is_refused(url: str, problem: str) -> None:

@@ -17,8 +17,9 @@ from penstock.backends.api.optional.texts import GivesTypes, TakesTypes
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.backends.shared.tokens import TakesTokens
 from penstock.engine.control_link import ControlLink
-from penstock.engine.logins.parameters import CLOUDS, split_parameters
+from penstock.engine.logins.parameters import CLOUDS, check_known, split_parameters
 from penstock.engine.opening import PendingSession, SnapshotOpener
 from penstock.engine.pulses import PulseEnd
 from penstock.engine.value_display import isolate_display
@@ -269,6 +270,8 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     plain, parameters = split_parameters(resolved, flag)
     backend, name = find_backend(plain, flag)
     if not parameters.auth:
+        if isinstance(backend, TakesTokens):
+            check_known(plain, flag)
         url = backend.resolve(plain, os.environ, flag)
     else:
         from penstock.engine.logins import tokens  # noqa: PLC0415 - seldom
@@ -279,7 +282,8 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
     if parameters.ssh:
         from penstock.engine.logins.tunnels import through_tunnel  # noqa: PLC0415 - seldom
 
-        url = through_tunnel(url, parameters.ssh, backend, os.environ, flag)
+        scheme = plain.partition("://")[0]
+        url = through_tunnel(url, parameters.ssh, backend, scheme, flag)
     return url, backend, name, (resolved, url, *backend.secrets(url))
 
 

@@ -174,7 +174,7 @@ class GoogleTokens:
 
 @dataclass(frozen=True)
 class EntraTokens:
-    """Tokens of Microsoft Entra for Azure's databases for PostgreSQL and MySQL."""
+    """Tokens of Microsoft Entra for Azure's databases."""
 
     @classmethod
     def found(cls, flag: str) -> EntraTokens:

@@ -29,6 +29,8 @@ def split_parameters(url: str, flag: str) -> tuple[str, Parameters]:
     Raises:
         UsageError: one is given twice, or `auth` with a password.
     """
+    if "auth=" not in url and "ssh=" not in url:
+        return url, Parameters()
     place, _, query = url.partition("?")
     found: dict[str, list[str]] = {"auth": [], "ssh": []}
     others: list[str] = []
@@ -54,6 +56,18 @@ def split_parameters(url: str, flag: str) -> tuple[str, Parameters]:
     if found["ssh"] and not ssh:
         raise UsageError(f"{flag}: ssh: expected user@bastion, found nothing")
     return place + ("?" + "&".join(others) if others else ""), Parameters(auth, ssh)
+
+
+def check_known(url: str, flag: str) -> None:
+    """Check that a split URL of a backend whose sessions log in by tokens has no `auth` left.
+
+    Raises:
+        UsageError: it has one, so its value is none that `split_parameters` knows.
+    """
+    if any(part.startswith("auth=") for part in url.partition("?")[2].split("&")):
+        raise UsageError(
+            f"{flag}: auth: expected one of {COMMAND}..., {', '.join(CLOUDS)}; found another value"
+        )
 
 
 def shown(auth: str) -> str:

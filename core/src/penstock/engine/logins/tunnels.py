@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -32,10 +31,12 @@ _HOST = "127.0.0.1"
 _READY = b"penstock-tunnel-is-open"
 _ATTEMPTS = 5
 _SHOWN = 2000
+# Nothing that a shell would interpret: ssh's own configuration may pass these on to one.
 _BASTION = re.compile(
-    r"(?:(?P<user>[^\s@:/-][^\s@:/]*)@)?"
+    r"(?:(?P<user>\w[\w.+-]*)@)?"
     r"(?:(?P<name>[A-Za-z0-9_][\w.-]*)|\[(?P<address>[0-9A-Fa-f:.]+(?:%\w+)?)\])"
-    r"(?::(?P<port>[0-9]{1,5}))?"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
 )
 # The kernel ends the child with the thread that started it, which is the giver's: it lasts as long
 # as this process. Set in the child, before ssh takes its place: a function of ours between fork and
@@ -243,16 +244,14 @@ def _free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def through_tunnel(
-    url: str, ssh: str, backend: Backend, environ: Mapping[str, str], flag: str
-) -> str:
+def through_tunnel(url: str, ssh: str, backend: Backend, scheme: str, flag: str) -> str:
     """Return a resolved URL whose sessions go through a tunnel.
 
     Args:
         url: the resolved URL.
         ssh: the value of `ssh`.
         backend: the URL's backend.
-        environ: the environment.
+        scheme: the URL's scheme, for the message.
         flag: the option, for the message.
 
     Raises:
@@ -262,7 +261,7 @@ def through_tunnel(
     if not match:
         raise UsageError(f"{flag}: ssh: expected user@bastion, or user@bastion:port")
     if not isinstance(backend, TakesTunnels):
-        raise UsageError(f"{flag}: {backend.kinds[0]} does not support ssh=")
+        raise UsageError(f"{flag}: {scheme}:// does not support ssh=")
     if sys.platform != "linux":
         raise UsageError(f"{flag}: ssh= is supported on Linux only")
 
@@ -273,4 +272,4 @@ def through_tunnel(
         # An equal tunnel may have been there before: it is the one that has a master.
         return f"{MARK}{giver.name},{giver_of(SaidBySsh(giver.source)).name}"
 
-    return backend.through(url, environ, tunnel, flag)
+    return backend.through(url, os.environ, tunnel, flag)
