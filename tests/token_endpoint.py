@@ -88,7 +88,8 @@ class TokenEndpoint:
             keys = {"AccessKeyId": KEYS[0], "SecretAccessKey": KEYS[1], "Token": self.token}
             return {**keys, "Expiration": f"{expires:%Y-%m-%dT%H:%M:%SZ}"}
         expires_on = str(int(time.time()) + self.seconds)
-        return {"access_token": self.token, "expires_on": expires_on, "token_type": "Bearer"}
+        answer = {"access_token": self.token, "expires_on": expires_on, "token_type": "Bearer"}
+        return {**answer, "resource": self.asked[-1][1]["resource"][0]}
 
 
 def no_files() -> dict[str, str]:
