@@ -188,7 +188,8 @@ class EntraTokens:
         """
         _import("azure.identity", "entra", "azure", flag)
         # Its warnings repeat the error, and would go to standard error without a handler.
-        logging.getLogger("azure.identity").addHandler(logging.NullHandler())
+        if not (log := logging.getLogger("azure.identity")).handlers:
+            log.addHandler(logging.NullHandler())
         return cls()
 
     def fetch(self) -> tuple[str, float]:
