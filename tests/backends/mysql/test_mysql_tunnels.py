@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from penstock import UsageError
 from penstock.backends.mysql.connection import connect
 from penstock.engine.connections import resolve
-from penstock.errors import TransientError
+from penstock.errors import PermanentError, TransientError
 from penstock_testkit import MysqlServer, mysql_missing
 from penstock_testkit.waiting import until
 
@@ -86,12 +87,28 @@ def test_a_bastion_that_cannot_reach_the_server_says_so(bastion: Bastion) -> Non
             connect(url, "source")
 
 
-def test_the_server_is_verified_by_its_own_name(server: MysqlServer, bastion: Bastion) -> None:
-    """The server has a certificate of its own making, for another name or by an unknown signer."""
-    url, *_ = resolve(f"{server.url}?ssh=bastion&ssl_mode=verify_identity", "--source")
-    with pytest.raises(Exception, match=r"certificate|SSL") as caught:
-        connect(url, "source")
-    assert bastion.sessions == 1, caught.value
+def test_the_server_is_verified_by_its_own_name(bastion: Bastion) -> None:
+    """Its certificate says localhost; the driver connects to 127.0.0.1."""
+    key, certificate = bastion.folder / "server.key", bastion.folder / "server.crt"
+    argv = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=server"]
+    argv += [
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+        "-addext",
+        "subjectAltName=DNS:localhost",
+    ]
+    subprocess.run(argv, check=True, capture_output=True)
+    with MysqlServer(settings={"ssl_key": str(key), "ssl_cert": str(certificate)}) as server:
+        verified = f"?ssh=bastion&ssl_mode=verify_identity&ssl_ca={certificate}"
+        named = server.url.replace("127.0.0.1", "localhost")
+        session = connect(resolve(named + verified, "--source")[0], "source")
+        assert session.rows("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
+        assert "running" in session._reason()
+        session.abandon()
+        with pytest.raises(PermanentError, match=r"certificate is not valid for '127\.0\.0\.1'"):
+            connect(resolve(server.url + verified, "--source")[0], "source")
 
 
 def test_a_bastion_is_a_name() -> None:
