@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,7 +18,7 @@ from penstock.backends.api.source import (
 )
 from penstock.engine.snapshot.handle import SnapshotHandle
 from penstock.engine.snapshot.planned_columns import check_columns
-from penstock.errors import Blocked, PlanningError, SnapshotLost, Superseded
+from penstock.errors import Blocked, PlanningError, SnapshotLost
 from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
 from penstock.model.plans import PartitionPlan
@@ -34,8 +33,6 @@ Hold = Callable[[Sequence[Relation]], tuple[HeldSnapshot, float]]
 """Takes a snapshot to read relations with; returns it with its time by the monotonic clock."""
 # How often to try to take a snapshot while another session waits to change the table.
 TAKES = 3
-# Other sessions that hold a snapshot, as stored with a run: the newest ones.
-MOST_HOLDERS = 4
 
 
 class LossPolicy(Protocol):
@@ -268,15 +265,10 @@ class SourceView:
         if not self.shares or self.handle.holds or not isinstance(self.backend, JoinsSnapshots):
             return
         readable = self.readable
-        assert readable is not None
+        assert readable is not None and self.snapshot is not None
         self.handle.join(lambda: self._join(readable, self.spec.relation))
         self._token = self.handle.token
-        *before, newest = self.snapshots
-        also = (*newest.also, self._token)[-MOST_HOLDERS:]
-        self.snapshots = (*before, replace(newest, also=also))
-        # Another process may be faster: then it is stored by one token less.
-        with suppress(Superseded):
-            self.store(control, self.state, nothing_committed=False)
+        control.generations.add_holder(self.run_id, self.generation, self.snapshot, self._token)
 
     def use_plan(self, plan: PartitionPlan) -> None:
         """Set the plan, which decides what a rewrite of the table means for the run."""

@@ -111,7 +111,7 @@ class RunRecords:
             released = status == "done" and self._is_released(run_id) is False
             self.change(run_id, {**changes, **({"snapshot_released_at": NOW} if released else {})})
 
-        self._records.transact(run_id, change)
+        self._records.transact(run_id, change, Hold.NOTE)
 
     @during("storing how the runs ended")
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
@@ -168,7 +168,7 @@ class RunRecords:
                 self.change(run_id, {"snapshot_released_at": NOW if released else None})
             return was is not None
 
-        return self._records.transact(run_id, change)
+        return self._records.transact(run_id, change, Hold.NOTE)
 
     def _is_released(self, run_id: str) -> bool | None:
         """Whether a run is released; None if it does not exist."""
