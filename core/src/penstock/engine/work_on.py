@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
+from uuid import uuid4
 
 from penstock import errors
 from penstock.engine.api import create
@@ -104,7 +105,6 @@ def work_on(
         PlanningError: the run cannot be planned.
         RunFailed, RunFailedTransiently: no worker could end the run; the message says why.
     """
-    spec = run if isinstance(run, CopySpec) else None
     if not isinstance(executor, Executor):
         raise UsageError(
             "work_on: executor: expected a concurrent.futures.Executor, such as Dask's "
@@ -113,19 +113,23 @@ def work_on(
     _check_count("workers", workers, least=1)
     _check_count("restarts", restarts, least=0)
     streams = parse_degree(streams, "work_on: streams")
-    ends = {"source": source, "target": target}
-    if spec is not None:
-        ends = {side: ends[side] or getattr(spec, side) for side in ends}
-        control_schema = spec.control_schema
-    for side, connection in ends.items():
-        _check_end(side, connection)
-    if spec is not None:
-        run_id = create(replace(spec, **ends)).run.run_id
+    if isinstance(run, CopySpec):
+        source, target = source or run.source, target or run.target
+        control_schema = run.control_schema
+    source = _sent("source", source)
+    target = _sent("target", target)
+    if isinstance(run, CopySpec):
+        run_id = create(replace(run, source=source, target=target)).run.run_id
     else:
-        assert isinstance(run, str)
         check_run_id(run)
         run_id = run
-    options = {**ends, "control_schema": control_schema, "streams": streams, **overrides}
+    options = {
+        "source": source,
+        "target": target,
+        "control_schema": control_schema,
+        "streams": streams,
+        **overrides,
+    }
     return _Crew(executor, run_id, options, restarts).work(workers)
 
 
@@ -184,7 +188,9 @@ class _Crew:
 
     def _start(self, number: int) -> None:
         try:
-            future = self._executor.submit(_work, self._run_id, number, self._options)
+            # An engine may take equal calls for the same, and return what it kept of the first.
+            unique = uuid4().hex
+            future = self._executor.submit(_work, self._run_id, number, self._options, unique)
         except RuntimeError as error:  # the executor is broken or shut down
             self._engine_error = error
         else:
@@ -234,8 +240,8 @@ def _check_count(name: str, value: object, *, least: int) -> None:
         raise UsageError(f"work_on: {name}: expected a number of at least {least}, found {value!r}")
 
 
-def _check_end(side: str, connection: str | None) -> None:
-    """Check that a connection may be sent to other machines.
+def _sent(side: str, connection: str | None) -> str:
+    """Return a connection that may be sent to other machines.
 
     Raises:
         UsageError: it is missing, or holds a secret.
@@ -248,9 +254,10 @@ def _check_end(side: str, connection: str | None) -> None:
             "the executor's scheduler keeps and may show what it sends to workers; found a URL "
             "with one: put it into a variable or a file on each machine"
         )
+    return connection
 
 
-def _work(run_id: str, worker: int, options: Mapping[str, Any]) -> WorkerResult:
+def _work(run_id: str, worker: int, options: Mapping[str, Any], _unique: str) -> WorkerResult:
     """Work on a run in a process of the executor, and return what was done; raises nothing."""
     started = time.monotonic()
     partitions = rows = size = 0
