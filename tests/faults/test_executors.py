@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,10 +56,18 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-def kill_one() -> None:
-    """Kill a worker once all of them copy."""
-    eventually("all copy", lambda: len(copying(os.getpid())) == WORKERS, PATIENCE)
-    copying(os.getpid())[0].kill()
+def kill_one(before: Collection[psutil.Process]) -> None:
+    """Kill a worker once all of them copy.
+
+    Args:
+        before: processes that other tests have left, and keep.
+    """
+
+    def mine() -> list[psutil.Process]:
+        return [each for each in copying(os.getpid()) if each not in before]
+
+    eventually("all copy", lambda: len(mine()) == WORKERS, PATIENCE)
+    mine()[0].kill()
 
 
 @contextmanager
@@ -132,7 +140,7 @@ def ends(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> Ends:
 
 def kill_one_of(executor: Executor, pair: Pair, run: CopySpec | str = "") -> Future[WorkResult]:
     """Copy, kill one worker while each has a partition, and return how it ended."""
-    gates = pair.gates(1, 2, 3)
+    gates, before = pair.gates(1, 2, 3), copying(os.getpid())
     with ThreadPoolExecutor(1) as thread:
         result = thread.submit(
             lambda: penstock.work_on(executor, run or spec(), workers=WORKERS, streams=1)
@@ -141,7 +149,7 @@ def kill_one_of(executor: Executor, pair: Pair, run: CopySpec | str = "") -> Fut
             for gate in gates:
                 while not gate.wait(0.1):
                     assert not result.done(), result.exception()
-            kill_one()
+            kill_one(before)
         finally:
             for gate in gates:
                 gate.open()
