@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SnapshotSession, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
+    from penstock.model.snapshots import Snapshot
     from penstock.model.tables import Place, Relation, TableRef
     from penstock.spec.worker_spec import WorkerSpec
 
@@ -31,7 +32,7 @@ class PostgresBackend:
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False
-    takes_tokens = True
+    private_parameter = "sslmode=verify-full"
     kinds: tuple[str, ...] = ("postgresql",)
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"
@@ -53,6 +54,14 @@ class PostgresBackend:
     def secrets(self, url: str) -> tuple[str, ...]:
         return location.secrets(url)
 
+    def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
+        return location.is_private(url, environ)
+
+    def through(
+        self, url: str, environ: Mapping[str, str], tunnel: Callable[[str, int], str], flag: str
+    ) -> str:
+        return location.through(url, environ, tunnel, flag)
+
     def place(self, url: str) -> Place:
         return location.place_of(url)
 
@@ -69,6 +78,13 @@ class PostgresBackend:
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         return self.snapshot_session(url).hold(relations)
+
+    def join_snapshot(
+        self, url: str, snapshot: Snapshot, relations: Sequence[Relation]
+    ) -> HeldSnapshot:
+        from penstock.backends.postgresql.snapshot.joined import JoinedSnapshot  # noqa: PLC0415
+
+        return JoinedSnapshot(url, snapshot, relations)
 
     def snapshot_session(self, url: str) -> SnapshotSession:
         from penstock.backends.postgresql.snapshot import exported  # noqa: PLC0415
