@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from configparser import ConfigParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from ..conftest import Connection
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+UNIT = DEPLOY / "systemd/penstock-work@.service"
+SYSTEMD = shutil.which("systemd-analyze")
 ROWS, SECONDS = 100_000, 120.0
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
 # `podFailurePolicy` is stable since 1.31, `backoffLimitPerIndex` since 1.33, `podReplacementPolicy`
@@ -148,26 +154,57 @@ def test_specs_are_valid(name: str) -> None:
     assert (spec.source, spec.target) == ("env:SOURCE", "env:TARGET")
 
 
+def unit() -> dict[str, str]:
+    """Return the settings of the section [Service] of systemd's unit."""
+    parser = ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read(UNIT)
+    return dict(parser["Service"])
+
+
 def command(name: str) -> list[str]:
     """Return the words of a worker's command, with the variables of its container."""
+    if name == "systemd":
+        return unit()["ExecStart"].replace("%i", "orders-1").split()[1:]
     if name == "compose":
         return list(compose()["services"]["worker"]["command"])
     values = {each["name"]: each.get("value", "") for each in container()["env"]}
     return [re.sub(r"\$\((\w+)\)", lambda m: values[m[1]], word) for word in container()["args"]]
 
 
-@pytest.mark.parametrize("name", ["kubernetes", "compose"])
+@pytest.mark.parametrize("name", ["kubernetes", "compose", "systemd"])
 def test_any_worker_may_be_the_first(name: str, tmp_path: Path) -> None:
     """Penstock's own parser finds a run's name, and a spec to plan it with."""
     file = tmp_path / "penstock.toml"
-    file.write_text(specs()[name])
+    file.write_text(specs()["kubernetes" if name == "systemd" else name])
     words = [str(file) if word.endswith(".toml") else word for word in command(name)]
     assert words[0] == "work"
     arguments = make_parser("work").parse_args(words)
     arguments.run_id = _run_id(arguments)
     spec = _spec(arguments)
-    assert spec is not None
+    assert isinstance(spec, CopySpec)
     assert (spec.run_id, spec.table) == (arguments.run_id, "public.orders")
+
+
+def test_a_unit_starts_a_worker_again_unless_that_cannot_help() -> None:
+    codes = {int(code) for code in unit()["RestartPreventExitStatus"].split()}
+    assert codes == {EXIT_USAGE, EXIT_PERMANENT, EXIT_BUG, EXIT_DRIFT}
+    assert unit()["Restart"] == "on-failure"
+    assert int(unit()["SuccessExitStatus"]) == EXIT_INTERRUPTED
+
+
+@pytest.mark.skipif(SYSTEMD is None, reason="no systemd-analyze: it is systemd's")
+def test_systemd_accepts_its_unit(tmp_path: Path) -> None:
+    assert SYSTEMD is not None
+    text = UNIT.read_text(encoding="utf-8")
+    program = Path(sys.executable).with_name("penstock")
+    for changed, is_right in ((text, True), (text.replace("RestartSec", "RestartSecond"), False)):
+        file = tmp_path / UNIT.name.replace("@", "@orders-1")
+        file.write_text(changed.replace("/opt/penstock/bin/penstock", str(program)))
+        done = subprocess.run(
+            [SYSTEMD, "verify", file], capture_output=True, text=True, check=False
+        )
+        assert (done.stderr == "") is is_right, done.stderr
 
 
 def test_specs_are_mounted_where_commands_read_them() -> None:

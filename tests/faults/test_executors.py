@@ -16,10 +16,10 @@ import psutil
 import pytest
 
 import penstock
-from penstock import CopySpec, RunFailedTransiently, UsageError, WorkResult
+from penstock import BatchSpec, CopySpec, RunFailedTransiently, UsageError, WorkResult
 
 from .cli import PATIENCE, eventually
-from .pair import PARTITIONS, ROWS, RUN_ID, Pair
+from .pair import PARTITIONS, ROWS, RUN_ID, Pair, ask, execute
 
 OPERATE = Path(__file__).resolve().parents[2] / "docs/operate.md"
 WORKERS = 3
@@ -97,7 +97,7 @@ def dask() -> Iterator[Executor]:
 def ray_executor() -> type[Executor]:
     """Return the class of the page, which is what users have."""
     text = OPERATE.read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(import ray\n.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"```python\n([^`]*?class OnRay.*?)```", text, re.DOTALL)
     definition, _, _ = code.partition("\nray.init")
     found: dict[str, Any] = {}
     exec(definition, found)
@@ -184,6 +184,18 @@ def test_a_pool_that_cannot_go_on_ends_and_another_one_does(pair: Pair, ends: En
     assert result.partitions == PARTITIONS - before
     assert result.partitions == sum(worker.partitions for worker in result.workers)
     pair.check_done()
+
+
+def test_a_batch_is_shared(pair: Pair, ends: Ends) -> None:
+    execute(pair.source, "CREATE TABLE other AS SELECT id FROM item WHERE id <= 100")
+    execute(pair.target, "CREATE TABLE other (id bigint)")
+    batch = BatchSpec(**ends, tables=("public.*",), run_id="both", defaults={"mode": "truncate"})
+    with process_pool() as executor:
+        result = penstock.work_on(executor, batch, workers=2, streams=1)
+    assert (result.run_id, result.rows) == ("both", ROWS + 100)
+    assert all(worker.error is None for worker in result.workers)
+    assert ask(pair.target, "SELECT count(DISTINCT id) FROM other") == 100
+    pair.check_content()
 
 
 def test_errors_of_workers_are_those_of_a_copy(

@@ -15,11 +15,13 @@ from uuid import uuid4
 from penstock import errors
 from penstock.engine.api import create
 from penstock.engine.connections import holds_secret
+from penstock.engine.state import new_run_id
 from penstock.engine.value_display import isolate_display
 from penstock.engine.work import work
 from penstock.errors import Diagnosis, PenstockError, RunFailed, RunFailedTransiently, UsageError
 from penstock.events import Committed, Finished
 from penstock.model import values
+from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import AUTO, parse_degree
 from penstock.spec.ids import check_run_id
@@ -65,7 +67,7 @@ class WorkResult:
 @isolate_display
 def work_on(
     executor: Executor,
-    run: CopySpec | str,
+    run: CopySpec | BatchSpec | str,
     *,
     workers: int,
     source: str | None = None,
@@ -75,7 +77,7 @@ def work_on(
     restarts: int = 3,
     **overrides: Any,
 ) -> WorkResult:
-    """Copy a table with workers in the processes of an executor; returns once the run is done.
+    """Copy tables with workers in the processes of an executor; returns once the run is done.
 
     Each worker is a call of `work`. The executor is any `concurrent.futures.Executor` of
     processes, such as `ProcessPoolExecutor`, Dask's `Client.get_executor()` or mpi4py's
@@ -86,7 +88,8 @@ def work_on(
 
     Args:
         executor: the executor; only `submit` is called.
-        run: the copy, which is planned here; or the id of a run that exists.
+        run: the copy, which is planned here; a batch, which the first worker plans; or the id of a
+            run or batch that exists.
         workers: the number of workers.
         source: the source's connection, without a password: ``env:NAME``, ``file:/PATH``, or a
             URL. By default that of the copy.
@@ -113,19 +116,24 @@ def work_on(
     _check_count("workers", workers, least=1)
     _check_count("restarts", restarts, least=0)
     streams = parse_degree(streams, "work_on: streams")
-    if isinstance(run, CopySpec):
+    if not isinstance(run, str):
         source, target = source or run.source, target or run.target
         control_schema = run.control_schema
     source = _sent("source", source)
     target = _sent("target", target)
+    batch: BatchSpec | None = None
     if isinstance(run, CopySpec):
         run_id = create(replace(run, source=source, target=target)).run.run_id
+    elif isinstance(run, BatchSpec):
+        run_id = run.run_id or new_run_id()
+        batch = replace(run, source=source, target=target, run_id=run_id)
     else:
         check_run_id(run)
         run_id = run
     options = {
         "source": source,
         "target": target,
+        "spec": batch,
         "control_schema": control_schema,
         "streams": streams,
         **overrides,
@@ -268,8 +276,9 @@ def _work(run_id: str, worker: int, options: Mapping[str, Any], _unique: str) ->
             for event in events:
                 if isinstance(event, Committed) and not event.already:
                     partitions += 1
+                    rows += event.rows
+                    size += event.bytes
                 elif isinstance(event, Finished):
-                    rows, size = event.rows, event.bytes
                     reasons = [failure.error for failure in event.failures]
     except PenstockError as raised:
         error = raised.as_json()
