@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import penstock
-from penstock import BatchSpec, CopySpec, RunFailedTransiently, UsageError, WorkResult
+from penstock import BatchSpec, CopySpec, RunFailed, RunFailedTransiently, UsageError, WorkResult
 
 from .cli import PATIENCE, eventually
 from .pair import PARTITIONS, ROWS, RUN_ID, Pair, ask, execute
@@ -204,7 +204,10 @@ def test_errors_of_workers_are_those_of_a_copy(
     with process_pool() as executor:
         with pytest.raises(UsageError, match=r"worker \d on .*: run 'faults' is not in"):
             penstock.work_on(executor, RUN_ID, workers=2, **ends)
-        penstock.create(spec())
+        execute(pair.target, "ALTER TABLE item ADD CONSTRAINT small CHECK (id <= 5)")
+        with pytest.raises(RunFailed, match=r"worker \d on .*violates check constraint"):
+            penstock.work_on(executor, spec(), workers=2, streams=1)
+        execute(pair.target, "ALTER TABLE item DROP CONSTRAINT small")
         # The pool's processes have started, and keep their environment.
         monkeypatch.delenv("FAULTS_SOURCE")
         result = penstock.work_on(executor, RUN_ID, workers=2, streams=1, **ends)
