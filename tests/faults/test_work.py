@@ -152,6 +152,18 @@ def test_a_process_that_comes_after_the_end_has_nothing_to_do(pair: Pair) -> Non
     pair.check_done()
 
 
+def test_a_plan_of_a_newer_version_is_refused(pair: Pair) -> None:
+    pair.create()
+    execute(
+        pair.target,
+        """UPDATE penstock.run SET plan = plan || '{"written_by": "99.1.0", "unheard_of": 1}'""",
+    )
+    run = pair.work()
+    run.ended(65)
+    assert "planned by Penstock 99.1.0, and this is Penstock 0.1.0" in run.errors
+    assert not pair.attempts()
+
+
 def test_a_failing_partition_ends_each_process(pair: Pair) -> None:
     execute(pair.target, f"ALTER TABLE item ADD CHECK (id <> {ROWS})")
     runs = [pair.work(*PLAN, "--on-error", "continue") for _ in range(2)]

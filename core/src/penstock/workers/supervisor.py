@@ -54,6 +54,8 @@ SHORTEST_SILENCE = 10.0
 # How long canceled workers may roll back before they are killed; everything ends within 5 s.
 CANCEL_SECONDS = 3.5
 STDERR_TAIL = 4000
+# An attempt without bytes may be at a partition that another execution has; later it surely waits.
+UNSURE_SECONDS = 3.0
 # Tables whose rows are committed in one transaction, which locks all of them.
 MOST_JOINED = 20
 # Rows that crash native code will do so again: one more try is enough.
@@ -486,6 +488,8 @@ class Supervisor:
         if isinstance(event, Opened):
             assignment.opened = event
             return True
+        if isinstance(event, Progress) and not event.bytes and event.seconds < UNSURE_SECONDS:
+            return True  # it may still turn out to be taken
         if isinstance(event, Failed) and event.error["error"] == Taken.__name__:
             assignment.opened, assignment.is_taken = None, True
             del process.assignments[assignment.work.key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.execution.control import (
@@ -18,6 +19,7 @@ from penstock.backends.api.execution.control import (
 )
 from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.attempts.refusals import superseded
+from penstock.backends.shared.native import VERSION
 from penstock.errors import PenstockError, PermanentError
 from penstock.model.awaited import during
 from penstock.model.codec import from_json, to_json
@@ -215,7 +217,7 @@ def new_row(run: NewRun) -> Row:
     return {
         "run_id": run.run_id,
         "spec": dict(run.spec),
-        "plan": to_json(run.plan),
+        "plan": to_json(replace(run.plan, written_by=VERSION)),
         "partitions": len(run.plan.partitions),
         "fingerprint": run.plan.fingerprint,
         **view_columns(run.state, [run.snapshot] if run.snapshot else []),
