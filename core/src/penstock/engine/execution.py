@@ -126,7 +126,7 @@ class Execution:
                 yield from self._prepare()
                 prepared = True
                 self.stop_if_requested()
-                self._counts = RowCounts(self.working_runs())
+                self._counts = RowCounts(self._counted_runs())
                 yield from self._copy()
                 yield from self._finish_window()
                 yield from self._leave_window()
@@ -145,6 +145,15 @@ class Execution:
             raise
         finally:
             self._counts.close()
+
+    def _counted_runs(self) -> Sequence[RunState]:
+        """Return the runs whose rows this execution counts, since it will finish them."""
+        runs = self.working_runs()
+        if not self.shares:
+            return runs
+        names = [run.run_id for run in runs]
+        turns = self.link.call(lambda control: control.presence.take_turns(names))
+        return [run for run in runs if run.run_id in turns]
 
     def _explain_error(self, error: BaseException) -> BaseException:
         if not isinstance(error, PenstockError):
