@@ -25,7 +25,7 @@ from penstock_airflow.operators.base import (
     airflow_exception,
 )
 from penstock_airflow.runs.missing_run import raise_missing_run, require_run_id
-from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.nearest_task import COPIES, nearest
 from penstock_airflow.runs.nights import COVERED, covered_by, overtaken_message
 from penstock_airflow.runs.run_ids import clearings
 from penstock_airflow.runs.task_states import Tasks
@@ -195,8 +195,9 @@ def _reader_ids(task: Any) -> list[str]:
     prepare = nearest(task, "PrepareCopyOperator", "upstream_task_ids")
     if prepare is None:
         return []
-    kinds = ("CopyPartitionOperator", "VerifyCopyOperator")
-    nearest_tasks = [nearest(prepare, kind, "downstream_task_ids") for kind in kinds]
+    nearest_tasks = [
+        nearest(prepare, kinds, "downstream_task_ids") for kinds in (COPIES, "VerifyCopyOperator")
+    ]
     return [reader.task_id for reader in nearest_tasks if reader is not None]
 
 
