@@ -257,6 +257,10 @@ class Pair:
     def resume(self, *words: str) -> Run:
         return self._start("resume", RUN_ID, *self._ends(), *words)
 
+    def work(self, *words: str, streams: int | str = 2) -> Run:
+        """Start a process that takes partitions of a run that exists, or that others plan."""
+        return self._start("work", RUN_ID, *self._ends(), "--streams", str(streams), *words)
+
     # Checks
 
     def status(self) -> penstock.RunStatus:

@@ -144,12 +144,13 @@ class Continuation:
         self.complete = len(committed) == len(run.plan.partitions) and not recopied
         """Whether nothing is left of the whole run."""
 
-    def view(self, ends: Connections, hold: Hold) -> SourceView:
+    def view(self, ends: Connections, hold: Hold, *, shares: bool) -> SourceView:
         """Return the run's view of the source, as stored; `find_view` finds one for the rest.
 
         Args:
             ends: the connections of the run.
             hold: takes a snapshot.
+            shares: see `SourceView`.
         """
         return SourceView(
             self._spec,
@@ -159,6 +160,7 @@ class Continuation:
             self._policy(),
             self._run,
             hold,
+            shares=shares,
         )
 
     def _policy(self) -> LossPolicy:

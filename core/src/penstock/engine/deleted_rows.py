@@ -128,14 +128,13 @@ class _Search:
         from penstock.verification.deleted_rows import find_deleted  # noqa: PLC0415 - seldom
 
         stored = self._link.call(lambda control: control.runs.find(run.run_id))
-        snapshot = run.view.snapshot
-        assert stored is not None and snapshot is not None
+        assert stored is not None
         if self._source is None:
             self._source = self._open.enter_context(closing(run.view.open()))
             relations = [each.spec.relation for each in self._runs]
             self._open.enter_context(describing(self._source, relations))
         try:
-            self._source.adopt(snapshot)
+            run.view.adopt(self._source)
         except SnapshotLost:
             raise SnapshotLost(
                 f"run {run.run_id}: all rows are copied, but the snapshot for finding deleted "

@@ -120,6 +120,7 @@ class Planner:
             OptionPolicy(),
             stored,
             self._hold,
+            shares=self._execution.shares,
         )
         return RunState(
             spec,
@@ -335,7 +336,7 @@ class Planner:
         run.was_done = stored.status == "done"
         run.complete = continuation.complete
         run.view.close()
-        run.view = continuation.view(self._ends, self._hold)
+        run.view = continuation.view(self._ends, self._hold, shares=self._execution.shares)
         if continuation.pending:
             yield from continuation.find_view(run.view, self._ends, self._target)
         elif (

@@ -85,7 +85,7 @@ class RowCounts:
         with contextlib.suppress(PenstockError):
             source = self._open_source(count.view)
             if source is not None:
-                source.adopt(count.snapshot)
+                count.view.enter(source)
                 spec = count.view.spec
                 return source.checksum(
                     spec.relation, count.view.plan.where(spec.where), Whole(), ()

@@ -1,4 +1,4 @@
-"""The end of runs whose partitions several executions have copied: one of them finishes each run."""
+"""The end of runs that several executions have copied: one of them finishes each run."""
 
 from __future__ import annotations
 

@@ -238,10 +238,9 @@ class _Holder:
         Raises:
             SnapshotLost: no process holds it.
         """
-        assert self._view.snapshot is not None
         try:
             with closing(self._view.open()) as source:
-                source.adopt(self._view.snapshot)
+                self._view.adopt(source)
         except TransientError as error:
             self._note_away(error)
 

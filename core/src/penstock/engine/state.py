@@ -331,7 +331,7 @@ class RunState:
 
     def _worker_spec(self) -> WorkerSpec:
         spec, plan = self.spec, self.plan
-        snapshot = self.view.snapshot
+        snapshot = self.view.readable
         return WorkerSpec(
             run_id=self.run_id,
             generation=self.view.generation,
@@ -546,7 +546,7 @@ class RunState:
             proof = Proof(committed, committed)
         else:
             with closing(self.view.open()) as source:
-                adopted = snapshot is not None and self._adopts(source, snapshot)
+                adopted = snapshot is not None and self._adopts(source)
                 proof = prove(
                     source,
                     self.spec,
@@ -573,10 +573,10 @@ class RunState:
             seconds=round(time.monotonic() - started, 3),
         )
 
-    def _adopts(self, source: SourceCatalog, snapshot: Snapshot) -> bool:
+    def _adopts(self, source: SourceCatalog) -> bool:
         """Adopt the run's newest snapshot for reading, and return whether it is still held."""
         try:
-            source.adopt(snapshot)
+            self.view.adopt(source)
         except SnapshotLost:
             return False
         return True

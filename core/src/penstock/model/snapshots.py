@@ -18,6 +18,8 @@ class Snapshot:
     horizon: str = field(default="", metadata=OMITTED)
     """The transactions that it sees; see `penstock.model.nights.Horizon`. Empty if the source has
     no such concept."""
+    also: tuple[str, ...] = field(default=(), compare=False, metadata=OMITTED)
+    """Tokens of other sessions that hold the same view, the newest last."""
 
 
 @dataclass(frozen=True, slots=True)

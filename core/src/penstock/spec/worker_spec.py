@@ -66,7 +66,7 @@ class WorkerSpec:
     show_values: str = "never"
     """See `CopySpec`."""
     leaves_taken: bool = False
-    """Whether a partition that another execution is copying is left to it; else it is waited for."""
+    """Whether to leave a partition to another execution that is copying it, and not to wait."""
     memory: int | None = None
     """The most bytes of memory that the worker may take; None for no limit."""
     session_values: Mapping[str, str] = field(default_factory=dict, repr=False)

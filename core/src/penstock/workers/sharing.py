@@ -70,7 +70,7 @@ class Sharing:
         tries, since = self._taken.get(key, (0, self._clock()))
         self._taken[key] = tries + 1, since
         self._misses += 1
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**tries)
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**tries)
         return longest * self._chance.uniform(0.5, 1.0)
 
     def note_missed(self) -> None:

@@ -140,6 +140,27 @@ class SnapshotSession(Protocol):
 
 
 @runtime_checkable
+class JoinsSnapshots(Protocol):
+    """A backend whose snapshots can be held by several sessions, each with a token of its own."""
+
+    def join_snapshot(
+        self, url: str, snapshot: Snapshot, relations: Sequence[Relation]
+    ) -> HeldSnapshot:
+        """Hold a snapshot that another session holds, until this one is closed, too.
+
+        Args:
+            url: the URL of the source.
+            snapshot: the snapshot, by the token of the other session.
+            relations: the relations that are read with it.
+
+        Raises:
+            SnapshotLost: the other session has ended.
+            PenstockError: a relation can no longer be read as the snapshot sees it.
+        """
+        ...
+
+
+@runtime_checkable
 class WithSnapshotSession(Protocol):
     """A backend that can open a snapshot's session before the relations are known."""
 

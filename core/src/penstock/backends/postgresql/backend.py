@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.backends.api.source import HeldSnapshot, SnapshotSession, SourceCatalog
     from penstock.backends.api.target import TargetCatalog
     from penstock.backends.api.worker import Reader, Writer
+    from penstock.model.snapshots import Snapshot
     from penstock.model.tables import Place, Relation, TableRef
     from penstock.spec.worker_spec import WorkerSpec
 
@@ -69,6 +70,13 @@ class PostgresBackend:
 
     def hold_snapshot(self, url: str, relations: Sequence[Relation]) -> HeldSnapshot:
         return self.snapshot_session(url).hold(relations)
+
+    def join_snapshot(
+        self, url: str, snapshot: Snapshot, relations: Sequence[Relation]
+    ) -> HeldSnapshot:
+        from penstock.backends.postgresql.snapshot.joined import JoinedSnapshot  # noqa: PLC0415
+
+        return JoinedSnapshot(url, snapshot, relations)
 
     def snapshot_session(self, url: str) -> SnapshotSession:
         from penstock.backends.postgresql.snapshot import exported  # noqa: PLC0415

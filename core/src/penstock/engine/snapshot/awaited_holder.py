@@ -100,7 +100,7 @@ class AwaitHolder:
                 return
             if view.snapshot is not None:
                 try:
-                    source.adopt(view.snapshot)
+                    view.adopt(source)
                 except SnapshotLost as error:
                     loss = error.message
                 else:

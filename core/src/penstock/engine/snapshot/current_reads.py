@@ -148,7 +148,7 @@ def _is_held(view: SourceView) -> bool:
         return False
     with closing(view.open()) as source:
         try:
-            source.adopt(view.snapshot)
+            view.adopt(source)
         except SnapshotLost:
             return False
     return True

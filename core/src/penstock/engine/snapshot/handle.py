@@ -79,6 +79,20 @@ class SnapshotHandle:
         self._warned = 0
         return self._snapshot.snapshot
 
+    def join(self, hold: Callable[[], HeldSnapshot]) -> None:
+        """Hold a snapshot that another process holds.
+
+        Args:
+            hold: holds it, and returns it.
+        """
+        self._snapshot, self.since = hold(), time.monotonic()
+        self._warned = 0
+
+    @property
+    def token(self) -> str:
+        """The token of the snapshot that is held; empty without one."""
+        return "" if self._snapshot is None else self._snapshot.snapshot.token
+
     def watch(self) -> Iterator[Event]:
         """Check on the snapshot; cheap enough to be called all the time.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 
 from penstock.backends.api.execution.control import ControlStore
@@ -63,7 +63,8 @@ class OptionPolicy:
         elif view.spec.snapshot == "shared":
             if view.snapshot is not None:
                 try:
-                    source.adopt(view.snapshot)
+                    view.adopt(source)
+                    view.join(control)
                 except SnapshotLost:
                     pass
                 else:
@@ -82,6 +83,11 @@ class OptionPolicy:
     ) -> Iterator[Event]:
         """See `LossPolicy.replace_lost`."""
         view.close()
+        if view.shares:
+            # Other executions may hold it still, or have replaced it.
+            found = yield from self._adopt_again(view, control)
+            if found:
+                return
         if view.spec.loss_policy == "fail":
             raise SnapshotLost(_choices(view, "the source ended its session"))
         with closing(view.open()) as source:
@@ -92,6 +98,23 @@ class OptionPolicy:
                 yield from self._replace(
                     view, source, control, now, anything_committed=anything_committed
                 )
+
+    def _adopt_again(self, view: SourceView, control: ControlStore) -> Generator[Event, None, bool]:
+        """Adopt the snapshot that other executions hold; return whether there is one."""
+        run = control.runs.find(view.run_id)
+        if run is None or run.generation != view.generation:
+            return False
+        view.reload(run)
+        if view.snapshot is None:
+            return False
+        with closing(view.open()) as source:
+            try:
+                view.adopt(source)
+                view.join(control)
+            except SnapshotLost:
+                return False
+        yield view.event("adopted", "another process still holds the run's snapshot")
+        return True
 
     def _replace(
         self,

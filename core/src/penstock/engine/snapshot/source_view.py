@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
 from penstock.backends.api.backend import Backend
 from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.optional.cursors import ReadsByColumn
-from penstock.backends.api.source import HeldSnapshot, LockingSource, SourceCatalog
+from penstock.backends.api.source import (
+    HeldSnapshot,
+    JoinsSnapshots,
+    LockingSource,
+    SourceCatalog,
+)
 from penstock.engine.snapshot.handle import SnapshotHandle
 from penstock.engine.snapshot.planned_columns import check_columns
-from penstock.errors import Blocked, PlanningError
+from penstock.errors import Blocked, PlanningError, SnapshotLost, Superseded
 from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
 from penstock.model.plans import PartitionPlan
@@ -26,6 +32,8 @@ Hold = Callable[[Sequence[Relation]], tuple[HeldSnapshot, float]]
 """Takes a snapshot to read relations with; returns it with its time by the monotonic clock."""
 # How often to try to take a snapshot while another session waits to change the table.
 TAKES = 3
+# Other sessions that hold a snapshot, as stored with a run: the newest ones.
+MOST_HOLDERS = 4
 
 
 class LossPolicy(Protocol):
@@ -88,6 +96,8 @@ class SourceView:
         run: the run as stored in the target; None if it is new.
         hold: takes a snapshot; None if the run takes its own.
         pause: sleeps for a number of seconds.
+        shares: whether to hold a snapshot that other processes hold, so that it lasts as long as
+            any of them.
     """
 
     def __init__(
@@ -100,7 +110,12 @@ class SourceView:
         run: RunRow | None = None,
         hold: Hold | None = None,
         pause: Callable[[float], object] = time.sleep,
+        *,
+        shares: bool = False,
     ) -> None:
+        self.shares = shares
+        self._token = ""
+        """Another token than the snapshot's first one, by which it is read here."""
         self.spec = spec
         self.run_id = run_id
         self.pause = pause
@@ -136,6 +151,14 @@ class SourceView:
         self.generation = run.generation
         self._state = run.source_state
         self.snapshots = self.stored = run.snapshots
+        self._token = ""
+
+    @property
+    def readable(self) -> Snapshot | None:
+        """The newest snapshot, by a token of a session that should still hold it."""
+        if self.snapshot is None or not self._token:
+            return self.snapshot
+        return replace(self.snapshot, token=self._token)
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -207,8 +230,44 @@ class SourceView:
 
     def enter(self, source: SourceCatalog) -> None:
         """Make planning read with the snapshot, even if planning's transaction has ended since."""
-        if self.snapshot is not None:
-            source.adopt(self.snapshot)
+        if self.readable is not None:
+            source.adopt(self.readable)
+
+    def adopt(self, source: SourceCatalog) -> None:
+        """Have a catalog read with the newest snapshot, whichever process holds it.
+
+        Raises:
+            SnapshotLost: none does.
+        """
+        assert self.snapshot is not None and self.readable is not None
+        tokens = dict.fromkeys((self.readable.token, self.snapshot.token, *self.snapshot.also))
+        lost: SnapshotLost | None = None
+        for token in tokens:
+            try:
+                source.adopt(replace(self.snapshot, token=token))
+            except SnapshotLost as error:
+                lost = lost or error
+            else:
+                self._token = token
+                return
+        assert lost is not None
+        raise lost
+
+    def join(self, control: ControlStore) -> None:
+        """Hold the newest snapshot here, too, and store that, so that others can read with it."""
+        if not self.shares or self.handle.holds or not isinstance(self.backend, JoinsSnapshots):
+            return
+        readable = self.readable
+        assert readable is not None
+        backend, relation = self.backend, self.spec.relation
+        self.handle.join(lambda: backend.join_snapshot(self._url, readable, [relation]))
+        self._token = self.handle.token
+        *before, newest = self.snapshots
+        also = (*newest.also, self._token)[-MOST_HOLDERS:]
+        self.snapshots = (*before, replace(newest, also=also))
+        # Another process may be faster: then it is stored by one token less.
+        with suppress(Superseded):
+            self.store(control, self.state, nothing_committed=False)
 
     def use_plan(self, plan: PartitionPlan) -> None:
         """Set the plan, which decides what a rewrite of the table means for the run."""
@@ -290,6 +349,7 @@ class SourceView:
     def renew(self, state: str, message: str) -> SnapshotChanged:
         """Take a snapshot of the current state, for the rest of the run."""
         self.snapshots = (*self.snapshots, self.handle.take())
+        self._token = ""
         return self.event(state, message)
 
     def read_as_before(self) -> None:

@@ -524,7 +524,7 @@ class Presence(Protocol):
         ...
 
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
-        """Take locks that only one process has at a time, without waiting, until the catalog closes.
+        """Take locks, which only one process has at a time, until the catalog closes; never wait.
 
         They end with the process, for any reason. A target without such locks grants all of them:
         what they protect is only done more than once, which does no harm.
