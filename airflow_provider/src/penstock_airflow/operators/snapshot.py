@@ -291,6 +291,10 @@ class ReleaseSnapshotOperator(TargetOperator):
             return False
         return loss is not None and not loss.partial
 
+    def _copies_have_failed(self, context: Any) -> bool:
+        copies = nearest(self, COPIES, "upstream_task_ids")
+        return copies is not None and Tasks.of(context, [copies.task_id]).have_failed()
+
     def _check_done(self, status: RunStatus, context: Any) -> None:
         """Check that the run is complete.
 
@@ -316,6 +320,12 @@ class ReleaseSnapshotOperator(TargetOperator):
                 f"{', '.join(remaining)}. {self._advice(status, context)}"
             )
         verified = None if verify is None else Tasks.of(context, [verify.task_id])
+        if verified is not None and verified.have_failed() and self._copies_have_failed(context):
+            raise AirflowFailException(
+                f"run {run.run_id}: every partition is committed, but a copy has failed, so "
+                f"{verify.task_id} has not run. Clear the failed copies with their downstream "
+                "tasks: they find nothing left to copy"
+            )
         if verified is not None and verified.have_failed():
             raise AirflowFailException(
                 f"run {run.run_id}: every partition is committed, but {verify.task_id} has failed. "
