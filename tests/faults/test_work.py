@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from penstock.events import Committed, Opened, Prepared, SnapshotChanged, StepChanged
 
 from .cli import PATIENCE, Run, eventually
-from .pair import PARTITIONS, ROWS, Pair, ask, connect, digest, execute, partition_id
+from .gate import Gate
+from .pair import PARTITIONS, ROWS, Pair, ask, connect, digest, execute, middle, partition_id
 
 PLAN = ("--table", "public.item", "--strategy", "ctid", "--partitions", str(PARTITIONS))
 ALL = range(1, PARTITIONS + 1)
@@ -172,3 +177,154 @@ def test_the_target_restarts(pair: Pair) -> None:
     for gate in gates:
         gate.open()
     end(pair, runs)
+
+
+# Batches
+
+TABLES = 12
+
+
+def make_tables(pair: Pair) -> None:
+    for n in range(TABLES):
+        rows = 30_000 if n < 3 else 100
+        execute(
+            pair.source,
+            f"CREATE TABLE t{n} (id int PRIMARY KEY, u int NOT NULL, pad text)",
+            f"INSERT INTO t{n} SELECT i, i % 50 + 1, '<t{n}, ' || i || '>' || repeat('x', 90)"
+            f" FROM generate_series(1, {rows}) AS i",
+        )
+    for n in range(1, TABLES):
+        execute(pair.source, f"ALTER TABLE t{n} ADD FOREIGN KEY (u) REFERENCES t{n - 1}")
+
+
+def check_tables(pair: Pair) -> None:
+    for n in range(TABLES):
+        with connect(pair.source) as source, connect(pair.target) as target:
+            assert digest(source, f"t{n}") == digest(target, f"t{n}")
+    keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'f'"
+    assert ask(pair.target, keys) == TABLES - 1
+
+
+def test_a_batch_is_worked_by_several(empty_pair: Pair, tmp_path: Path) -> None:
+    pair = empty_pair
+    make_tables(pair)
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
+        encoding="ascii",
+    )
+    runs = [pair.work("--spec", str(spec)) for _ in range(2)]
+    runs.append(pair.work("--wait", "60s"))
+    for run in runs:
+        run.ended(0)
+    check_tables(pair)
+    keys = [(e.run_id, e.partition_id) for r in runs for e in r.of(Committed, already=False)]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_batch_whose_first_process_is_killed(empty_pair: Pair, tmp_path: Path) -> None:
+    pair = empty_pair
+    make_tables(pair)
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
+        encoding="ascii",
+    )
+    gates = [Gate(pair.proxy("source"), f"<t{n}, 20000>".encode(), "to_client") for n in range(3)]
+    ends = ("--source", pair.proxy("source").url(pair.source))
+    first = pair.work(*ends, "--spec", str(spec), streams=8)
+    gates[0].reached()
+    with connect(pair.source) as source:
+        expected = [digest(source, f"t{n}") for n in range(TABLES)]
+    others = [pair.work(*ends, "--spec", str(spec), "--grace", "1s") for _ in range(2)]
+    for run in others:
+        run.wait_for(SnapshotChanged)
+    execute(pair.source, "UPDATE t0 SET pad = 'later' WHERE id > 20000", "DELETE FROM t11")
+    first.signal_all(signal.SIGKILL)
+    for gate in gates:
+        gate.open()
+    for run in others:
+        run.ended(0)
+    with connect(pair.target) as target:
+        assert [digest(target, f"t{n}") for n in range(TABLES)] == expected
+
+
+# What ends whoever copies it
+
+
+def slow_down(pair: Pair) -> None:
+    """Have the third partition take forever."""
+    execute(
+        pair.target,
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN PERFORM pg_sleep(1000); RETURN NEW; END $$",
+        "CREATE TRIGGER slow BEFORE INSERT ON item FOR EACH ROW"
+        f" WHEN (NEW.id = {middle(3)}) EXECUTE FUNCTION slow()",
+    )
+
+
+def test_a_partition_at_which_workers_are_lost_is_left_by_all(pair: Pair) -> None:
+    """Each process may lose three workers at it by itself; together they lose few more."""
+    lost: list[int] = []
+
+    def kill(run: Run) -> None:
+        while not run.has_ended():
+            for event in run.of(Opened, partition_id="p0003"):
+                if event.pid not in lost:
+                    lost.append(event.pid)
+                    with suppress(ProcessLookupError):
+                        os.kill(event.pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+    slow_down(pair)
+    words = ("--attempts", "3", "--on-error", "continue", "--grace", "1s")
+    pair.create()
+    for _ in range(3):
+        run = pair.work(*words, "--on-snapshot-lost", "accept")
+        killer = threading.Thread(target=kill, args=(run,))
+        killer.start()
+        run.ended(65)
+        killer.join()
+        assert "penstock resume faults --only p0003" in run.finished.failures[0].error["message"]
+    assert len(pair.attempts()) == PARTITIONS - 1
+    assert len(lost) <= 4
+    execute(pair.target, "DROP TRIGGER slow ON item")
+    pair.check_resumes("--on-snapshot-lost", "accept")
+
+
+COPYING_P3 = (
+    "SELECT count(*) FROM penstock.journal WHERE content->'open' ? 'p0003'"
+    " AND content->>'status' = 'running'"
+)
+
+
+def test_processes_that_were_killed_at_a_partition_are_counted(pair: Pair) -> None:
+    slow_down(pair)
+    pair.create()
+    words = (
+        "--grace",
+        "1s",
+        "--attempts",
+        "1",
+        "--on-error",
+        "continue",
+        "--on-snapshot-lost",
+        "accept",
+    )
+    for before in range(2):
+        run = pair.work(*words, streams=1)
+        run.wait_for(Opened, partition_id="p0003")
+        eventually(
+            "its journal says so",
+            lambda before=before: ask(pair.target, COPYING_P3) > before,  # type: ignore[misc]
+            PATIENCE,
+        )
+        run.signal_all(signal.SIGKILL)
+        run.popen.wait(PATIENCE)
+    last = pair.work(*words)
+    last.ended(65)
+    assert not last.of(Opened, partition_id="p0003")
+    execute(pair.target, "DROP TRIGGER slow ON item")
+    pair.check_resumes("--on-snapshot-lost", "accept")

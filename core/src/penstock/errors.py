@@ -209,6 +209,10 @@ class WorkerLost(TransientError):
     """A worker ended, or fell silent, without a terminal event for its attempt."""
 
 
+class TooManyLosses(PermanentError):
+    """So many processes were lost while they copied a partition that it is left as it is."""
+
+
 class Taken(TransientError):
     """Another execution of the run is copying the partition, which is left to it."""
 

@@ -16,6 +16,7 @@ from penstock.engine.connections import added_secrets
 from penstock_testkit import MysqlServer, mysql_missing
 
 from ...cli import run_cli
+from ...token_endpoint import TokenEndpoint
 from .mysql_pair import execute, rows
 
 PASSWORD = "Zz9 p@s#s\"\\w'"
@@ -148,8 +149,10 @@ def test_a_file_is_read_only_to_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(mysql_missing()), reason=mysql_missing())
-def test_workers_log_in_by_the_token_of_a_command(tmp_path: Path) -> None:
-    with MysqlServer() as server:
+def test_workers_log_in_by_tokens(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("Zz9 token\n")
+    command = quote(f"cat {tmp_path}/token")
+    with MysqlServer() as server, TokenEndpoint("Zz9 token") as endpoint:
         execute(
             server.url,
             "CREATE USER token@'127.0.0.1' IDENTIFIED BY 'Zz9 token'",
@@ -158,17 +161,19 @@ def test_workers_log_in_by_the_token_of_a_command(tmp_path: Path) -> None:
             "CREATE TABLE copied (id int PRIMARY KEY)",
             "INSERT INTO t VALUES (1), (2), (3), (4)",
         )
-        (tmp_path / "token").write_text("Zz9 token\n")
         parts = urlsplit(server.url)
         database = parts.path[1:]
-        command = quote(f"cat {tmp_path}/token")
-        end = f"mysql://token@{parts.hostname}:{parts.port}/{database}?auth=command:{command}"
-        words = ["--source", end, "--target", end, "--table", f"{database}.t"]
-        words += ["--target-table", f"{database}.copied", "--partitions", "2", "--degree", "2"]
-        ended = run_cli("copy", *words, env={**os.environ, "MYSQL_PWD": "wrong"})
-        assert ended.returncode == 0, ended.stderr
-        assert "Zz9" not in ended.stdout + ended.stderr
-        assert rows(server.url, "SELECT count(*) FROM copied") == [(4,)]
+        for auth in (f"command:{command}", "gcp-iam", "entra"):
+            end = f"mysql://token@{parts.hostname}:{parts.port}/{database}?auth={auth}"
+            words = ["--source", end, "--target", end, "--table", f"{database}.t"]
+            words += ["--target-table", f"{database}.copied", "--mode", "truncate"]
+            words += ["--partitions", "2", "--degree", "2"]
+            environ = {**os.environ, "MYSQL_PWD": "wrong", **endpoint.environ}
+            ended = run_cli("copy", *words, env=environ)
+            assert ended.returncode == 0, ended.stderr
+            assert "Zz9" not in ended.stdout + ended.stderr
+            assert rows(server.url, "SELECT count(*) FROM copied") == [(4,)]
+        assert len(endpoint.asked) == 2
 
 
 @pytest.mark.skipif(bool(mysql_missing()), reason=mysql_missing())

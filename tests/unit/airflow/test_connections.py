@@ -279,8 +279,17 @@ def test_mysql_extras_become_parameters() -> None:
 
 
 def test_mysql_with_a_token_is_rejected() -> None:
-    with pytest.raises(UsageError, match="Penstock cannot fetch tokens"):
+    with pytest.raises(UsageError, match='or "auth": "aws-iam" in its field Extra'):
         url_of(conn_type="mysql", host="db", login="me", schema="shop", extra={"iam": True})
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_extras_ask_for_tokens_and_tunnels(kind: str) -> None:
+    extra = {"auth": "command:id", "ssh": "me@bastion"}
+    url = url_of(conn_type=kind, host="db", login="me", schema="shop", extra=extra)
+    resolved, *_ = resolve(url, "--source")
+    assert "penstock-token" in resolved
+    assert "penstock-tunnel" in resolved
 
 
 def test_clickhouse_extras_become_parameters() -> None:

@@ -206,7 +206,7 @@ def read_spec(arguments: argparse.Namespace, environ: Mapping[str, str] = os.env
         UsageError: the file cannot be read, or an option is unknown, missing or invalid.
     """
     options, origin = _from_file(arguments, environ)
-    if options.keys() & {"tables", "defaults"} or isinstance(options.get("table"), list):
+    if _is_of_many(options):
         many = "plan-all" if arguments.command == "plan" else "copy-all"
         raise UsageError(f"{origin} lists many tables; use penstock {many}")
     explicit = _explicit_options(arguments)
@@ -265,6 +265,19 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     stored = {"table": "a.b", "mode": "upsert", "atomic": "table"}
     spec = CopySpec.from_mapping({"source": "env:_", **overrides, **stored}, "penstock resume")
     return {name: getattr(spec, name) for name in overrides if name in resumed_options()}
+
+
+def lists_tables(arguments: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the specified file is one of many tables.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    return _is_of_many(_from_file(arguments, environ)[0])
+
+
+def _is_of_many(options: Mapping[str, Any]) -> bool:
+    return bool(options.keys() & {"tables", "defaults"} or isinstance(options.get("table"), list))
 
 
 def plan_options(arguments: argparse.Namespace) -> list[str]:

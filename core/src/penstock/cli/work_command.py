@@ -10,13 +10,16 @@ from penstock.cli.help import WORK_EXAMPLES
 from penstock.cli.options import (
     add_copy_options,
     find_source,
+    lists_tables,
     plan_options,
+    read_batch,
     read_overrides,
     read_spec,
 )
 from penstock.cli.parser import Commands, add_events
 from penstock.cli.watch import fork_early, resume_words, watch
 from penstock.errors import UsageError
+from penstock.spec.batch_spec import BatchSpec
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import AUTO, parse_degree
 from penstock.spec.ids import check_run_id
@@ -49,8 +52,8 @@ def add_work(commands: Commands) -> None:
     parser.add_argument(
         "--spec",
         metavar="FILE",
-        help="a TOML file with the options of the copy, with which the run is planned if it does "
-        "not exist; the options below do the same",
+        help="a TOML file of copy or copy-all, with which the run or batch is planned if it does "
+        "not exist; the options below do the same for one table",
     )
     add_copy_options(parser, without=("run_id", "degree"))
     add_events(parser)
@@ -111,14 +114,16 @@ def _run_id(arguments: argparse.Namespace) -> str:
     return str(run_id)
 
 
-def _spec(arguments: argparse.Namespace) -> CopySpec | None:
-    """Return the spec to plan the run with; None if another process plans it.
+def _spec(arguments: argparse.Namespace) -> CopySpec | BatchSpec | None:
+    """Return the spec to plan the run or batch with; None if another process plans it.
 
     Raises:
         UsageError: an option of a copy is given without a table.
     """
     arguments.file = arguments.spec
     names = plan_options(arguments)
+    if arguments.spec is not None and lists_tables(arguments):
+        return read_batch(arguments)
     if arguments.spec is not None or {"table", "query"}.intersection(names):
         return read_spec(arguments)
     if names:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from penstock.backends.api.execution.control import Loss, RunRow
+from penstock.backends.api.execution.control import ControlStore, Loss, RunRow
 from penstock.backends.api.facts import Siblings
 from penstock.backends.api.optional.bulk_catalogs import describing, prefetch
 from penstock.backends.api.source import SourceCatalog
@@ -54,9 +54,14 @@ from penstock.spec.source_changes import parse_deletes
 from penstock.workers.degree import streams_of
 from penstock.workers.process import PendingNursery
 
+# Seconds between two looks for tables that another execution plans.
+LOOK_EVERY = 0.5
+
 
 @isolate_generator_display
-def copy_all(batch: BatchSpec, *, renew: bool = False) -> Generator[Event, None, None]:
+def copy_all(
+    batch: BatchSpec, *, renew: bool = False, shares: bool = False
+) -> Generator[Event, None, None]:
     """Copy many tables; yields the events of every table's run, and `BatchFinished` last.
 
     Each table has its own run, whose id is the batch's run id and an eight-character suffix.
@@ -65,6 +70,7 @@ def copy_all(batch: BatchSpec, *, renew: bool = False) -> Generator[Event, None,
     Args:
         batch: the batch.
         renew: see `create`; for each table of an existing batch.
+        shares: whether other executions take partitions of the tables, too; see `work_all`.
 
     Raises:
         UsageError: before anything is changed.
@@ -85,13 +91,14 @@ def copy_all(batch: BatchSpec, *, renew: bool = False) -> Generator[Event, None,
         batch.max_rate,
         batch.max_lag,
         stop_all=batch.on_table_error == "stop",
+        shares=shares,
     )
     yield from _run(pool, ends, find)
 
 
 @isolate_generator_display
 def copy_tables(
-    requests: Sequence[TableRequest], *, run_id: str, degree: int | str
+    requests: Sequence[TableRequest], *, run_id: str, degree: int | str, shares: bool = False
 ) -> Generator[Event, None, None]:
     """Copy tables between the same two databases; yields the events that `copy_all` yields.
 
@@ -102,6 +109,7 @@ def copy_tables(
         requests: the tables, each with the options of its copy.
         run_id: the id of the batch, for its events and its report.
         degree: the number of concurrent streams, over all tables.
+        shares: whether other executions take partitions of the tables, too; see `work_all`.
 
     Raises:
         UsageError: before anything is changed.
@@ -112,7 +120,7 @@ def copy_tables(
     spec = requests[0].spec
     values.choose(spec.show_values)
     ends = connect(spec.source, spec.target)
-    pool = _Pool(run_id, spec.control_schema, degree, spec.max_rate, spec.max_lag)
+    pool = _Pool(run_id, spec.control_schema, degree, spec.max_rate, spec.max_lag, shares=shares)
     yield from _run(pool, ends, lambda source, target: (requests, ()))
 
 
@@ -126,6 +134,8 @@ class _Pool:
     max_rate: int | None
     max_lag: float | None
     stop_all: bool = False
+    shares: bool = False
+    """Whether other executions take partitions of the tables, too."""
 
 
 def _run(
@@ -144,7 +154,9 @@ def _run(
                 _Batch(pool, find, ends, source, target, link, snapshot_opener, nursery)
             ) as running,
         ):
-            yield from keep_journals(running.run(), link, ends.wait_kind)
+            yield from keep_journals(
+                running.run(), link, ends.wait_kind, running.execution_id, shares=pool.shares
+            )
 
 
 @isolate_generator_display
@@ -154,6 +166,7 @@ def resume_all(
     source: str,
     target: str,
     control_schema: str = "penstock",
+    shares: bool = False,
     **overrides: Any,
 ) -> Generator[Event, None, None]:
     """Continue a batch: all tables whose runs were planned; yields events as `copy_all` does.
@@ -163,6 +176,7 @@ def resume_all(
         source: the source's connection, which is not stored with the runs.
         target: the target's connection, which is not stored with the runs.
         control_schema: the schema of the control tables.
+        shares: whether other executions take partitions of the tables, too; see `work_all`.
         overrides: options that say how to run, as for `resume`.
 
     Raises:
@@ -171,30 +185,58 @@ def resume_all(
             no run yet.
     """
     ends = connect(source, target)
+    while True:
+        with closing(ends.open_target(control_schema)) as catalog:
+            changes = {**overrides, "control_schema": control_schema}
+            requests = _planned(batch_id, catalog.control, source, target, changes)
+            ids = [request.run_id for request in requests]
+            missing = count_unplanned(catalog.control, batch_id, ids)
+        if not requests:
+            raise missing_run_error(batch_id, control_schema)
+        deletes = overrides.get("deletes")
+        if deletes is not None and all(request.spec.deletes != deletes for request in requests):
+            found = ", ".join(sorted({request.spec.deletes for request in requests}))
+            raise UsageError(
+                f"resume: --deletes {deletes}: the tables of batch {batch_id} have {found}, and "
+                "only the limit after it can change for an existing run; start a new batch"
+            )
+        degree = requests[0].spec.degree
+        yield from copy_tables(requests, run_id=batch_id, degree=degree, shares=shares)
+        if not missing:
+            return
+        if not shares or not _is_planned_by_others(batch_id, ends, control_schema):
+            raise RunFailed(without_run(batch_id, missing))
+        time.sleep(LOOK_EVERY)
+
+
+def _planned(
+    batch_id: str,
+    control: ControlStore,
+    source: str,
+    target: str,
+    overrides: Mapping[str, Any],
+) -> list[TableRequest]:
+    """Return requests for the tables of a batch that have a run."""
     requests = []
+    heads = [head for head in control.runs.heads() if head.run_id.startswith(f"{batch_id}-")]
+    for line in control.runs.lines(heads):
+        run_id = line.head.run_id
+        spec = spec_of(run_id, line.spec, source, target)
+        if batch_of(run_id, spec) == batch_id:
+            spec = replace(spec, **_changes_of(spec, overrides), run_id=run_id)
+            requests.append(TableRequest(spec=spec))
+    return requests
+
+
+def _is_planned_by_others(batch_id: str, ends: Connections, control_schema: str) -> bool:
+    """Whether another execution has the turn to plan the rest of a batch."""
     with closing(ends.open_target(control_schema)) as catalog:
-        control = catalog.control
-        heads = [head for head in control.runs.heads() if head.run_id.startswith(f"{batch_id}-")]
-        for line in control.runs.lines(heads):
-            run_id = line.head.run_id
-            spec = spec_of(run_id, line.spec, source, target)
-            if batch_of(run_id, spec) == batch_id:
-                changes = _changes_of(spec, overrides)
-                spec = replace(spec, **changes, run_id=run_id, control_schema=control_schema)
-                requests.append(TableRequest(spec=spec))
-        missing = count_unplanned(control, batch_id, [request.run_id for request in requests])
-    if not requests:
-        raise missing_run_error(batch_id, control_schema)
-    deletes = overrides.get("deletes")
-    if deletes is not None and all(request.spec.deletes != deletes for request in requests):
-        found = ", ".join(sorted({request.spec.deletes for request in requests}))
-        raise UsageError(
-            f"resume: --deletes {deletes}: the tables of batch {batch_id} have {found}, and only "
-            "the limit after it can change for an existing run; start a new batch"
-        )
-    yield from copy_tables(requests, run_id=batch_id, degree=requests[0].spec.degree)
-    if missing:
-        raise RunFailed(without_run(batch_id, missing))
+        return not catalog.control.presence.take_turns([plan_turn(batch_id)])
+
+
+def plan_turn(batch_id: str) -> str:
+    """Return the name of the turn to plan tables of a batch; see `Presence.take_turns`."""
+    return f"{batch_id}:plan"
 
 
 def _changes_of(spec: CopySpec, overrides: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -242,6 +284,7 @@ class _Batch:
             max_rate=pool.max_rate,
             max_lag=pool.max_lag,
             failures=ManyRuns(stop_all=pool.stop_all),
+            shares=pool.shares,
         )
         self._snapshot = BatchSnapshot(snapshot_opener, self._execution, self._read_with_snapshot)
         self._planner = Planner(
@@ -249,9 +292,15 @@ class _Batch:
             self._requests,
             target=target,
             hold=self._snapshot.hold,
+            join=self._snapshot.join,
             renewed=self._renewed,
             siblings=lambda: self._siblings,
         )
+
+    @property
+    def execution_id(self) -> str:
+        """The id of the execution."""
+        return self._execution.id
 
     def close(self) -> None:
         for run in self._runs:
@@ -379,9 +428,12 @@ class _Batch:
 
     def _plan_window(self, window: Sequence[RunState]) -> Iterator[Event]:
         self._execution.stop_if_requested()
+        if self._execution.shares:
+            yield from self._await_plans(window)
         with closing(self._source):
             # Taken before the first table is planned, because all are planned with it.
-            yield from self._snapshot.see(window, self._source)
+            if not self._are_stored(window):
+                yield from self._snapshot.see(window, self._source)
             runs = [run for run in window if run.error is None]
             stored = self._planner.find_stored([run.run_id for run in runs])
             losses = self._losses(runs, stored)
@@ -395,6 +447,22 @@ class _Batch:
         if self._unplanned:
             # Each window's transaction holds the locks of only its own tables.
             self._source = self._ends.open_source()
+
+    def _are_stored(self, window: Sequence[RunState]) -> bool:
+        """Whether other executions have planned the runs, and may hold their snapshot."""
+        if not self._execution.shares:
+            return False
+        ids = [run.run_id for run in window if run.error is None]
+        return len(self._target.control.runs.load(ids)) == len(ids)
+
+    def _await_plans(self, window: Sequence[RunState]) -> Iterator[Event]:
+        """Wait until another execution has planned the runs, or until it is this one's turn to."""
+        turn = plan_turn(self._id)
+        while not self._are_stored(window):
+            if self._link.call(lambda control: control.presence.take_turns([turn])):
+                break
+            time.sleep(LOOK_EVERY)
+            yield from ()
 
     @cached_property
     def _siblings(self) -> Siblings:

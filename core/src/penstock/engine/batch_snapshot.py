@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.backends.api.source import (
     ExplainedLoss,
     HeldSnapshot,
+    JoinsSnapshots,
     LockingSource,
     SnapshotWindow,
     SourceCatalog,
     WaitingSession,
 )
+from penstock.engine.connections import Connections
 from penstock.engine.execution import Execution
 from penstock.engine.opening import SnapshotOpener
 from penstock.engine.snapshot.shared import Share, SharedSnapshot
@@ -19,6 +22,7 @@ from penstock.engine.snapshot.source_view import TAKES
 from penstock.engine.state import RunState
 from penstock.errors import Blocked, PenstockError, SnapshotLost
 from penstock.events import Event
+from penstock.model.snapshots import Snapshot
 from penstock.model.tables import Relation
 
 
@@ -45,6 +49,27 @@ class BatchSnapshot:
         """A share of the current window's locks, until it is planned."""
         self._windows: dict[Relation, _Window] = {}
         """By relation: the tables that are locked together with it."""
+        self._joined: dict[str, tuple[_Joiner, SharedSnapshot]] = {}
+        """By their moments: snapshots of other processes, for the tables of the window."""
+
+    def join(self, snapshot: Snapshot, relation: Relation) -> HeldSnapshot:
+        """Return a share of a snapshot that another process holds, for a run that reads a relation.
+
+        Raises:
+            SnapshotLost: the other process no longer holds it.
+        """
+        if snapshot.taken_at not in self._joined:
+            joiner = _Joiner(self._execution.ends)
+            shared = SharedSnapshot(joiner, self._read_by_window)
+            self._joined[snapshot.taken_at] = joiner, shared
+        joiner, shared = self._joined[snapshot.taken_at]
+        joiner.snapshot = snapshot
+        share, _ = shared.share()
+        return share
+
+    def _read_by_window(self) -> Sequence[Relation]:
+        runs = [run for run in self._execution.window if run.error is None]
+        return list(dict.fromkeys(run.spec.relation for run in runs))
 
     def hold(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
         """Return a share for a run that reads one relation; see `SourceView`.
@@ -75,6 +100,8 @@ class BatchSnapshot:
         """Release the snapshot, if it was taken."""
         self._leave_windows()
         self._shared.close()
+        for _, joined in self._joined.values():
+            joined.close()
 
     def _leave_windows(self) -> None:
         for window in self._windows.values():
@@ -162,6 +189,22 @@ class BatchSnapshot:
             except Blocked as error:
                 yield from self._execution.attempt(run, lambda error=error: _raising(error))  # type: ignore[misc]
         self._lock(free, source)
+
+
+class _Joiner:
+    """Holds a snapshot that another process holds."""
+
+    snapshot: Snapshot
+    """The snapshot, by a token of a session that held it a moment ago."""
+
+    def __init__(self, ends: Connections) -> None:
+        self._ends = ends
+
+    def hold(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
+        backend = self._ends.source_backend
+        assert isinstance(backend, JoinsSnapshots)
+        joined = backend.join_snapshot(self._ends.source_url, self.snapshot, relations)
+        return joined, time.monotonic()
 
 
 class _Window:

@@ -17,7 +17,9 @@ from penstock.backends.api.optional.texts import GivesTypes, TakesTypes
 from penstock.backends.api.registry import find_backend
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
+from penstock.backends.shared.tokens import TakesTokens
 from penstock.engine.control_link import ControlLink
+from penstock.engine.logins.parameters import CLOUDS, check_known, split_parameters
 from penstock.engine.opening import PendingSession, SnapshotOpener
 from penstock.engine.pulses import PulseEnd
 from penstock.engine.value_display import isolate_display
@@ -265,23 +267,24 @@ def resolve(reference: str, flag: str) -> tuple[str, Backend, str, tuple[str, ..
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
     resolved = resolve_reference(reference, os.environ, flag)
-    plain, command = _split_command(resolved, flag)
+    plain, parameters = split_parameters(resolved, flag)
     backend, name = find_backend(plain, flag)
-    if command:
-        from penstock.engine.tokens_of_commands import with_tokens  # noqa: PLC0415 - seldom
+    if not parameters.auth:
+        if isinstance(backend, TakesTokens):
+            check_known(plain, flag)
+        url = backend.resolve(plain, os.environ, flag)
+    else:
+        from penstock.engine.logins import tokens  # noqa: PLC0415 - seldom
 
-        plain = with_tokens(plain, command, backend, flag)
-    url = backend.resolve(plain, os.environ, flag)
+        plain = tokens.with_tokens(plain, parameters.auth, backend, flag)
+        url = backend.resolve(plain, os.environ, flag)
+        tokens.check_private(url, parameters.auth, backend, os.environ, flag)
+    if parameters.ssh:
+        from penstock.engine.logins.tunnels import through_tunnel  # noqa: PLC0415 - seldom
+
+        scheme = plain.partition("://")[0]
+        url = through_tunnel(url, parameters.ssh, backend, scheme, flag)
     return url, backend, name, (resolved, url, *backend.secrets(url))
-
-
-def _split_command(url: str, flag: str) -> tuple[str, tuple[str, ...]]:
-    """See `tokens_of_commands.split_command`."""
-    if "auth=" not in url:
-        return url, ()
-    from penstock.engine.tokens_of_commands import split_command  # noqa: PLC0415 - seldom
-
-    return split_command(url, flag)
 
 
 def place_of(reference: str) -> Place:
@@ -290,7 +293,7 @@ def place_of(reference: str) -> Place:
     Raises:
         UsageError: the reference cannot be resolved, or no backend has the URL's scheme.
     """
-    url, _ = _split_command(resolve_reference(reference, os.environ, "connection"), "connection")
+    url, _ = split_parameters(resolve_reference(reference, os.environ, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return replace(backend.place(url), located=backend.located, kinds=backend.kinds)
 
@@ -303,7 +306,7 @@ def holds_secret(reference: str) -> bool:
     """
     if is_reference(reference):
         return False
-    url, _ = _split_command(resolve_reference(reference, {}, "connection"), "connection")
+    url, _ = split_parameters(resolve_reference(reference, {}, "connection"), "connection")
     backend, _ = find_backend(url, "connection")
     return bool(backend.secrets(backend.resolve(url, {}, "connection")))
 
@@ -320,9 +323,12 @@ def added_secrets(reference: str, environ: Mapping[str, str]) -> list[str]:
     """
     if is_reference(reference):
         return []
-    url, command = _split_command(resolve_reference(reference, environ, "connection"), "connection")
-    if command:
-        return ["what a command of its choice prints"]
+    url, parameters = split_parameters(
+        resolve_reference(reference, environ, "connection"), "connection"
+    )
+    if parameters.auth:
+        cloud = parameters.auth in CLOUDS
+        return ["a token of yours" if cloud else "what a command of its choice prints"]
     backend, _ = find_backend(url, "connection")
     if backend.located:
         return []  # storage is sent signatures instead of keys

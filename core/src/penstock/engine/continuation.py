@@ -14,7 +14,7 @@ from penstock.engine.resume_checks import check_same_shape, committed_partitions
 from penstock.engine.snapshot.awaited_holder import AwaitHolder
 from penstock.engine.snapshot.current_reads import CurrentReads
 from penstock.engine.snapshot.loss_policy import OptionPolicy
-from penstock.engine.snapshot.source_view import Hold, LossPolicy, SourceView
+from penstock.engine.snapshot.source_view import Hold, Join, LossPolicy, SourceView
 from penstock.events import Event
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.spec.copy_spec import CopySpec
@@ -144,13 +144,14 @@ class Continuation:
         self.complete = len(committed) == len(run.plan.partitions) and not recopied
         """Whether nothing is left of the whole run."""
 
-    def view(self, ends: Connections, hold: Hold, *, shares: bool) -> SourceView:
+    def view(self, ends: Connections, hold: Hold, *, shares: bool, join: Join | None) -> SourceView:
         """Return the run's view of the source, as stored; `find_view` finds one for the rest.
 
         Args:
             ends: the connections of the run.
             hold: takes a snapshot.
             shares: see `SourceView`.
+            join: see `SourceView`.
         """
         return SourceView(
             self._spec,
@@ -161,6 +162,7 @@ class Continuation:
             self._run,
             hold,
             shares=shares,
+            join=join,
         )
 
     def _policy(self) -> LossPolicy:

@@ -54,6 +54,11 @@ class ControlLink:
         self._closed = False
         self.set_patience(patience)
 
+    @property
+    def batch_id(self) -> str:
+        """The batch that the runs belong to; empty if there is none."""
+        return self._batch_id
+
     def set_patience(self, patience: Patience) -> None:
         """Change the patience."""
         self._patience = patience

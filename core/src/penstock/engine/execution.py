@@ -34,6 +34,7 @@ from penstock.errors import (
     is_cancellation,
 )
 from penstock.events import CONNECTIONS, DegreeChanged, Event, Warned
+from penstock.model.journal import losses_of, new_execution_id
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
@@ -78,6 +79,8 @@ class Execution:
         failures: Failures,
         shares: bool = False,
     ) -> None:
+        self.id = new_execution_id()
+        """A unique name, which sorts by time."""
         self._runs = runs
         self.shares = shares
         self._window: Sequence[RunState] | None = None
@@ -128,7 +131,7 @@ class Execution:
                 yield from self._finish_window()
                 yield from self._leave_window()
             self._window, self._linking = self._linking, []
-            yield from self._link_tables()
+            yield from self._link_in_turn()
             yield from self._conclude(self._window)
         except BaseException as found:
             error = self._explain_error(found)
@@ -164,6 +167,9 @@ class Execution:
         begun = [run for run in self.window if run.has_begun]
         linking = [run for run in begun if self._failures.links_tables and run.planned_links()]
         ended = [run for run in begun if run not in linking]
+        if self.shares:
+            # Before the batch's end, so that no other execution calls them done.
+            set_statuses({run: "failed" for run in linking if run.is_mismatched}, self.link)
         yield from self._conclude(ended)
         self._linking += linking
         self._failures.leave(self.window, ended, self.link)
@@ -253,7 +259,7 @@ class Execution:
                 watch=lambda pulses=pulses: chain(self._watch(), pulses.events()),  # type: ignore[misc]
                 stop_all=self._failures.stop_all,
                 steering=steering,
-                sharing=Sharing(self._committed) if self.shares else None,
+                sharing=self._sharing() if self.shares else None,
             )
             try:
                 for event in supervisor.run(works):
@@ -282,6 +288,19 @@ class Execution:
                     self._used = min(self._used, steering.unrestrained)
                 for run in runs.values():
                     run.take_failures(supervisor)
+
+    def _sharing(self) -> Sharing:
+        return Sharing(self._committed, self._losses)
+
+    def _losses(self) -> Mapping[tuple[str, str], float]:
+        """Return how often a process or worker was lost at a partition, in other executions."""
+        names = [run.run_id for run in self.working_runs()]
+        journals = self.link.call(lambda control: control.journals.of(names))
+        return {
+            (run_id, partition_id): count
+            for run_id in names
+            for partition_id, count in losses_of(journals[run_id], self.id).items()
+        }
 
     def _committed(self) -> set[tuple[str, str]]:
         """Return the committed partitions, each with its run."""
@@ -472,6 +491,19 @@ class Execution:
                 with self._recording_failure(run):
                     due[run.run_id] = run.with_positions(planned[run.run_id], open_source)
         return due
+
+    def _link_in_turn(self) -> Iterator[Event]:
+        """Link tables, or wait until another execution that has its turn has done so."""
+        if self.shares and self.working_runs():
+            end = SharedEnd(self.link, lambda: iter(self._watch()), self._nothing, self._nothing)
+            if not (yield from end.await_links(self.working_runs())):
+                return
+        yield from self._link_tables()
+
+    @staticmethod
+    def _nothing(runs: Sequence[RunState]) -> Iterator[Event]:
+        """All partitions of earlier windows are committed, and their ends are done."""
+        return iter(())
 
     def _link_tables(self) -> Iterator[Event]:
         """Link tables to each other, once every table that can be done is done."""

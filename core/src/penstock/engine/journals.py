@@ -6,11 +6,12 @@ They are written now and then and at its end, so that another process can report
 from __future__ import annotations
 
 import math
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from secrets import token_hex
 
 from penstock.engine.control_link import ControlLink
 from penstock.engine.execution import briefly
@@ -48,13 +49,20 @@ from penstock.model.journal import (
 # Seconds before a journal is first written, and the longest time between two writes. Until then the
 # interval is a quarter of the time so far: a killed execution leaves most of its journal.
 FIRST, MOST = 2.0, 30.0
+# The longest time if several executions share a run, each of which says what it is copying.
+MOST_SHARED = 8.0
 WaitKind = Callable[[str, str], str]
 """Returns the kind of a wait, from a side and its server's word; see
 `backends.api.optional.pulse`."""
 
 
 def keep_journals(
-    events: Generator[Event, None, None], link: ControlLink, kind_of: WaitKind
+    events: Generator[Event, None, None],
+    link: ControlLink,
+    kind_of: WaitKind,
+    execution_id: str,
+    *,
+    shares: bool = False,
 ) -> Iterator[Event]:
     """Yield the events of an execution, and keep journals of its runs and of its batch.
 
@@ -64,8 +72,10 @@ def keep_journals(
         events: the events of the execution.
         link: the link to the control store, which stores the journals.
         kind_of: returns the kind of a wait.
+        execution_id: the id of the execution.
+        shares: whether other executions take partitions, too.
     """
-    journals = _Journals(link, kind_of)
+    journals = _Journals(link, kind_of, execution_id, MOST_SHARED if shares else MOST)
     try:
         with closing(events):
             for event in events:
@@ -80,10 +90,13 @@ def keep_journals(
 class _Journals:
     """The journals of all runs of an execution, and of their batch."""
 
-    def __init__(self, link: ControlLink, kind_of: WaitKind) -> None:
+    def __init__(
+        self, link: ControlLink, kind_of: WaitKind, execution_id: str, most_seconds: float
+    ) -> None:
         self._link = link
         self._kind_of = kind_of
-        self._id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{token_hex(3)}"
+        self._most_seconds = most_seconds
+        self._id = execution_id
         self._keepers: dict[str, Keeper] = {}
         self._ended: dict[str, Journal] = {}
         """Journals of runs of a batch that have ended, until they are written."""
@@ -115,7 +128,7 @@ class _Journals:
     def _write_so_far(self) -> None:
         """Write on a separate thread with its own connection: the control store may be slow."""
         at = time.monotonic()
-        self._due = at + min(MOST, max(FIRST, (at - self._started) / 4))
+        self._due = at + min(self._most_seconds, max(FIRST, (at - self._started) / 4))
         if self._writing is not None and self._writing.is_alive():
             return
         journals = {
@@ -306,7 +319,7 @@ class Keeper:
             self._failures.append(
                 FailedAttempt(
                     round(at, 3),
-                    " ".join(filter(None, (self._runs.get(event.run_id), event.partition_id))),
+                    self._named(event.run_id, event.partition_id),
                     event.attempt,
                     str(error.get("error", "")),
                     str(error.get("code") or ""),
@@ -314,6 +327,10 @@ class Keeper:
                     bool(error.get("transient")),
                 )
             )
+
+    def _named(self, run_id: str, partition_id: str) -> str:
+        """Return a partition's name, in a batch with its table's."""
+        return " ".join(filter(None, (self._runs.get(run_id), partition_id)))
 
     def _end_attempt(self, at: float, key: tuple[str, str, int]) -> None:
         self._last_used[len(self._open)] = at
@@ -381,4 +398,7 @@ class Keeper:
             finishing=round(self._finishing, 3),
             runs=tuple(self._runs),
             phases={} if self.phases is None else self.phases.seconds,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            open=tuple(sorted({self._named(run, name) for run, name, _ in self._open})),
         )

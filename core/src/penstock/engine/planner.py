@@ -18,7 +18,7 @@ from penstock.engine.finished_runs import check_rows_left
 from penstock.engine.opening import in_background
 from penstock.engine.run_status import load_standing
 from penstock.engine.snapshot.loss_policy import OptionPolicy
-from penstock.engine.snapshot.source_view import Hold, SourceView
+from penstock.engine.snapshot.source_view import Hold, Join, SourceView
 from penstock.engine.state import RunState
 from penstock.errors import PlanningError, TransientError
 from penstock.events import Event
@@ -71,6 +71,7 @@ class Planner:
         requests: what is asked of each run, by id.
         target: the target's catalog.
         hold: takes a snapshot for a run.
+        join: holds another process's snapshot for a run; None if each run does so alone.
         renewed: stored runs that are planned again, by id.
         siblings: returns the tables of the batch; None for a single copy.
         started: when planning of a single copy began, by the monotonic clock; None if the time of
@@ -84,6 +85,7 @@ class Planner:
         *,
         target: TargetCatalog,
         hold: Hold,
+        join: Join | None = None,
         renewed: Mapping[str, RunRow] | None = None,
         siblings: Callable[[], Siblings | None] = lambda: None,
         started: float | None = None,
@@ -94,6 +96,7 @@ class Planner:
         self._streams = execution.streams
         self._target = target
         self._hold = hold
+        self._join = join
         self._renewed = {} if renewed is None else renewed
         self._siblings = siblings
         self._started = started
@@ -121,6 +124,7 @@ class Planner:
             stored,
             self._hold,
             shares=self._execution.shares,
+            join=self._join,
         )
         return RunState(
             spec,
@@ -336,7 +340,9 @@ class Planner:
         run.was_done = stored.status == "done"
         run.complete = continuation.complete
         run.view.close()
-        run.view = continuation.view(self._ends, self._hold, shares=self._execution.shares)
+        run.view = continuation.view(
+            self._ends, self._hold, shares=self._execution.shares, join=self._join
+        )
         if continuation.pending:
             yield from continuation.find_view(run.view, self._ends, self._target)
         elif (

@@ -7,7 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 
 from penstock.engine.control_link import ControlLink
 from penstock.engine.preparation import follow
+from penstock.engine.run_status import steps_due
 from penstock.engine.state import RunState
+from penstock.errors import RunFailed
 from penstock.events import Event
 
 # Seconds between two looks at runs that others finish, at first and after a while.
@@ -62,6 +64,35 @@ class SharedEnd:
                 pause = min(LONGEST_PAUSE, pause * 1.5)
                 yield from self._watch()
 
+    def await_links(self, runs: Sequence[RunState]) -> Generator[Event, None, bool]:
+        """Wait until it is this execution's turn to link the tables of a batch to each other.
+
+        Args:
+            runs: runs of the batch, each with its other steps done.
+
+        Returns: whether it is; if not, another execution has done it.
+        """
+        turn, pause = f"{self._link.batch_id}:links", FIRST_PAUSE
+        while True:
+            mine = self._link.call(lambda control: control.presence.take_turns([turn]))
+            states = {run: self._status(run) for run in runs}
+            if all(status == "done" for status in states.values()):
+                for run in runs:
+                    run.end_elsewhere()
+                return False
+            if mine:
+                for run, status in states.items():
+                    if status == "failed" and not run.is_mismatched:
+                        run.fail(RunFailed(f"run {run.run_id} has failed in another execution"))
+                return True
+            time.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 1.5)
+            yield from self._watch()
+
+    def _status(self, run: RunState) -> str:
+        outlook = self._link.call(lambda control: control.runs.outlook(run.run_id))
+        return outlook.status if outlook is not None else ""
+
     def _turns(self, runs: Sequence[RunState]) -> frozenset[str]:
         names = [run.run_id for run in runs]
         return self._link.call(lambda control: control.presence.take_turns(names))
@@ -74,11 +105,14 @@ class SharedEnd:
             if outlook is not None and outlook.status == "done":
                 run.end_elsewhere()
                 continue
-            left.append(run)
             if outlook is None or (
                 outlook.generation == run.view.generation and not outlook.pending
             ):
+                # The run of a table that is linked to others is done once the whole batch is.
+                if not run.planned_links() or steps_due([run], self._link)[run.run_id]:
+                    left.append(run)
                 continue
+            left.append(run)
             # Its snapshot or its rows were lost, and another execution has started it over.
             if outlook.generation != run.view.generation:
                 yield from follow(run, self._link)

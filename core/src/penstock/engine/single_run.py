@@ -93,7 +93,9 @@ class SingleRun:
             found = {} if stored is None else {run_id: stored}
             events = execution.run(lambda window: planner.begin(window, source, found, self._loss))
             try:
-                yield from keep_journals(events, link, ends.wait_kind)
+                yield from keep_journals(
+                    events, link, ends.wait_kind, execution.id, shares=self.shares
+                )
             finally:
                 run.view.close()
             run.raise_failure()

@@ -703,6 +703,11 @@ class RunState:
         records = self._link.call(lambda control: control.commits.of([self.run_id]))
         self.take_records(records[self.run_id])
 
+    @property
+    def is_mismatched(self) -> bool:
+        """Whether both sides differ, or the run has committed another number of rows."""
+        return self._mismatch is not None
+
     def end_elsewhere(self) -> None:
         """Note that another execution has finished the run."""
         self.finished_elsewhere = self.was_done = True

@@ -8,18 +8,20 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from penstock.backends.api.execution.control import RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.target import TargetCatalog
 from penstock.engine.api import create
+from penstock.engine.batch import copy_all, resume_all
 from penstock.engine.connections import connect
 from penstock.engine.planner import RunRequest
 from penstock.engine.resume_checks import stored_spec
 from penstock.engine.single_run import SingleRun
-from penstock.engine.stored_runs import load_run, missing_run_error
+from penstock.engine.stored_runs import missing_run_error, spec_of
 from penstock.engine.value_display import isolate_generator_display
 from penstock.errors import TransientError
 from penstock.events import Event
 from penstock.model import values
+from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
@@ -36,13 +38,13 @@ def work(
     *,
     source: str,
     target: str,
-    spec: CopySpec | None = None,
+    spec: CopySpec | BatchSpec | None = None,
     control_schema: str = "penstock",
     wait: float = 0.0,
     streams: int | str = AUTO,
     **overrides: Any,
 ) -> Generator[Event, None, None]:
-    """Copy partitions of a run as long as any are left; yields events as `copy` does.
+    """Copy partitions of a run or batch as long as any are left; yields events as `copy` does.
 
     Any number of processes may work on one run, started in any order, on any machines. Each takes
     partitions that no other is copying, and goes on until every partition is committed; one of them
@@ -50,11 +52,11 @@ def work(
     done. If one is killed, the others copy what it was copying.
 
     Args:
-        run_id: the id of the run.
+        run_id: the id of the run, or of the batch.
         source: the source's connection, which is not stored with the run.
         target: the target's connection, which is not stored with the run.
-        spec: the copy, with which the run is planned if it does not exist; None if another process
-            plans it. Must be the one that an existing run was planned with.
+        spec: the copy, or the batch, with which the run is planned if it does not exist; None if
+            another process plans it. Must be the one that an existing run was planned with.
         control_schema: the schema of the control tables.
         wait: seconds to wait for a run that does not exist yet, without `spec`.
         streams: the number of concurrent streams of this process, as `CopySpec.degree`.
@@ -70,6 +72,10 @@ def work(
     """
     check_run_id(run_id)
     check_duration(wait, "work: wait")
+    if isinstance(spec, BatchSpec):
+        batch = replace(spec, source=source, target=target, run_id=run_id, degree=streams)
+        yield from copy_all(batch, shares=True)
+        return
     if spec is not None:
         spec = replace(spec, source=source, target=target, run_id=run_id)
         control_schema = spec.control_schema
@@ -81,6 +87,17 @@ def work(
         closing(PendingNursery(ends.nursery)) as nursery,
     ):
         run = _await_run(run_id, catalog, control_schema, wait)
+        if run is None:
+            yield from resume_all(
+                run_id,
+                source=source,
+                target=target,
+                control_schema=control_schema,
+                shares=True,
+                degree=streams,
+                **overrides,
+            )
+            return
         options = {"degree": streams, **overrides}
         spec = stored_spec(run, source, target, control_schema, "work", options)
         values.choose(spec.show_values)
@@ -90,22 +107,31 @@ def work(
         yield from single.execute(spec, run_id, RunRequest(), run)
 
 
-def _await_run(run_id: str, catalog: TargetCatalog, control_schema: str, wait: float) -> RunRow:
-    """Return a run, once it exists.
+def _await_run(
+    run_id: str, catalog: TargetCatalog, control_schema: str, wait: float
+) -> RunRow | None:
+    """Return a run, once it exists; None for a batch of which some tables are planned.
 
     Raises:
         UsageError: it does not exist, and is not waited for.
         TransientError: it did not exist in time.
     """
-    if not wait:
-        return load_run(catalog, run_id, control_schema)
     until = time.monotonic() + wait
     while True:
         run = catalog.control.runs.find(run_id)
-        if run is not None:
+        if run is not None or _is_batch(catalog.control, run_id):
             return run
         left = until - time.monotonic()
         if left <= 0:
             error = missing_run_error(run_id, control_schema)
-            raise TransientError(f"waited {wait:g} s: {error.message}")
+            raise TransientError(f"waited {wait:g} s: {error.message}") if wait else error
         time.sleep(min(LOOK_EVERY, left))
+
+
+def _is_batch(control: ControlStore, batch_id: str) -> bool:
+    """Whether some tables of a batch have runs."""
+    heads = [head for head in control.runs.heads() if head.run_id.startswith(f"{batch_id}-")]
+    return any(
+        batch_of(line.head.run_id, spec_of(line.head.run_id, line.spec)) == batch_id
+        for line in control.runs.lines(heads[:1])
+    )

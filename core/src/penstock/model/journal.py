@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from penstock.model.codec import OMITTED, JsonForm
@@ -14,6 +17,8 @@ MOST_CHANGES = 50
 RUNNING = "running"
 """The status of an execution that has not ended, or whose end was never recorded."""
 
+LOST = ("WorkerLost", "TooManyLosses")
+"""The classes of the error of an attempt whose worker was lost; see `penstock.errors`."""
 KILLED = "killed"
 """The status shown for an execution that has no live process."""
 
@@ -222,3 +227,36 @@ class Journal:
     """For a batch: the ids of its tables' runs."""
     phases: Mapping[str, float] = field(default_factory=dict)
     """For a batch: seconds by phase, one after another; see `PHASES`."""
+    host: str = ""
+    """The machine, container or pod that executes it."""
+    pid: int = 0
+    """The id of its main process there."""
+    open: tuple[str, ...] = ()
+    """The partitions that it was copying at this write."""
+
+
+def new_execution_id() -> str:
+    """Return a unique name that sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def losses_of(journals: Iterable[Journal], but: str) -> Mapping[str, float]:
+    """Return how often executions of a run were lost, or lost a worker, at its partitions.
+
+    A lost worker counts as one: its attempt was the only one. An execution that was killed has left
+    a journal that says what it was copying; it counts half, divided among those partitions, since
+    what killed it may have been none of them. One that is at work has such a journal, too.
+
+    Args:
+        journals: the journals of the run.
+        but: the id of an execution that does not count.
+    """
+    losses: defaultdict[str, float] = defaultdict(float)
+    for journal in journals:
+        if journal.execution_id == but:
+            continue
+        for partition_id in journal.open if journal.status == RUNNING else ():
+            losses[partition_id] += 0.5 / len(journal.open)
+        for failure in journal.failures:
+            losses[failure.partition_id] += failure.error in LOST
+    return losses

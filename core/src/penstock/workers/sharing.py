@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
+
+from penstock.errors import TooManyLosses
 
 Key = tuple[str, str]
 """A run and one of its partitions."""
@@ -34,6 +36,7 @@ class Sharing:
 
     Args:
         committed: reads which partitions are committed.
+        losses: reads how often others have lost a process or a worker at a partition.
         clock: returns seconds, as `time.monotonic` does.
         chance: draws the order of the partitions, and the lengths of pauses.
     """
@@ -41,10 +44,12 @@ class Sharing:
     def __init__(
         self,
         committed: Callable[[], Collection[Key]],
+        losses: Callable[[], Mapping[Key, float]] = dict,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
         self._committed = committed
+        self._losses = losses
         self._clock = clock
         self._chance = chance or random.Random()
         self._misses = 0
@@ -96,6 +101,23 @@ class Sharing:
         """Note that a taken partition is waited for; if it is taken again, that counts anew."""
         self._taken.pop(key, None)
 
+    def poisonous(self, tries: Mapping[Key, tuple[int, int]]) -> Mapping[Key, TooManyLosses]:
+        """Return the partitions at which so many processes were lost that none should try again.
+
+        Something that a partition reads or writes may end whoever copies it: without a common
+        count, each process would be lost at it as often as one may.
+
+        Args:
+            tries: by partition, how often this execution was lost at it, and how often it may be
+                tried in all.
+        """
+        losses = self._losses()
+        return {
+            key: _poisonous(key)
+            for key, (mine, most) in tries.items()
+            if losses.get(key, 0.0) + mine >= most
+        }
+
     def look(self, *, expired: bool) -> Collection[Key] | None:
         """Return the committed partitions if it is time to look again; otherwise None.
 
@@ -109,3 +131,12 @@ class Sharing:
             return None
         self._misses, self._looked = 0, now
         return self._committed()
+
+
+def _poisonous(key: Key) -> TooManyLosses:
+    run_id, partition_id = key
+    return TooManyLosses(
+        f"partition {partition_id}: too many processes were lost while they copied it, on this "
+        "machine or others, so penstock work leaves it: find out what ended them (memory?), then "
+        f"copy it by itself with penstock resume {run_id} --only {partition_id}"
+    )

@@ -192,6 +192,7 @@ class Supervisor:
             SnapshotLost, LoadLost: raised after canceling the workers.
         """
         self._waiting.extend(_Assignment(work, 1) for work in self._ordered(works))
+        self._leave_poisonous()
         self._run_id = works[0].spec.run_id
         stall = min((work.spec.stall_timeout or SILENCE for work in works), default=SILENCE)
         self._silence = min(SILENCE, max(SHORTEST_SILENCE, stall))
@@ -224,6 +225,16 @@ class Supervisor:
         by_size = self._sharing.order(large, lambda work: float(work.partition.bytes or 0))
         # Neighbours stay together: they are committed in groups.
         return [*by_size, *self._sharing.turn(small)]
+
+    def _leave_poisonous(self) -> None:
+        """Fail the partitions at which too many other executions were lost."""
+        if self._sharing is None:
+            return
+        by_key = {assignment.work.key: assignment.work for assignment in self._waiting}
+        tries = {key: (0, work.attempts) for key, work in by_key.items()}
+        for key, error in self._sharing.poisonous(tries).items():
+            self._fail(by_key[key], 0, error.as_json())
+        self._waiting = deque(a for a in self._waiting if a.work.key not in self.failures)
 
     def _drop_committed(self) -> None:
         """Drop the partitions that other executions have committed, if it is time to look."""
@@ -521,6 +532,9 @@ class Supervisor:
         error: PenstockError = WorkerLost(message)
         if crashed and assignment.crashed:
             error = PermanentError(f"{message}; the previous attempt ended the same way")
+        elif self._sharing is not None:
+            tries = {work.key: (attempt, work.attempts)}
+            error = self._sharing.poisonous(tries).get(work.key, error)
         failed = Failed(**ids, error=error.as_json())
         yield failed
         assignment.crashed = crashed
@@ -559,14 +573,17 @@ class Supervisor:
                 delay=round(delay, 2),
             )
         else:
-            self.failures[work.key] = PartitionFailure(
-                partition_id=work.partition.id,
-                label=str(work.partition.extent),
-                attempts=attempt,
-                error=error,
-            )
-            if work.stop_on_error or self._stop_all:
-                self._stopped.add(work.spec.run_id)
+            self._fail(work, attempt, error)
+
+    def _fail(self, work: Work, attempts: int, error: Mapping[str, Any]) -> None:
+        self.failures[work.key] = PartitionFailure(
+            partition_id=work.partition.id,
+            label=str(work.partition.extent),
+            attempts=attempts,
+            error=error,
+        )
+        if work.stop_on_error or self._stop_all:
+            self._stopped.add(work.spec.run_id)
 
     def _delay(self, assignment: _Assignment, seconds: float) -> None:
         heapq.heappush(self._delayed, (time.monotonic() + seconds, id(assignment), assignment))

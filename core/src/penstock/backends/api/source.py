@@ -155,7 +155,6 @@ class JoinsSnapshots(Protocol):
 
         Raises:
             SnapshotLost: the other session has ended.
-            PenstockError: a relation can no longer be read as the snapshot sees it.
         """
         ...
 

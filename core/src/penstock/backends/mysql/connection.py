@@ -19,10 +19,11 @@ from penstock.backends.mysql.catalog.session_settings import (
     WITH_GENERATED_KEYS,
     session_settings,
 )
-from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.location import URLS, tls_options
+from penstock.backends.mysql.errors import CANNOT_CONNECT, code_of, translated
+from penstock.backends.mysql.location import TUNNEL, URLS, tls_options
 from penstock.backends.shared.tokens import current_password
-from penstock.errors import Diagnosis, PermanentError
+from penstock.backends.shared.tunnels import entrance, explained
+from penstock.errors import Diagnosis, PenstockError, PermanentError
 from penstock.model.awaited import awaiting
 from penstock.model.values import statement_kind
 
@@ -79,6 +80,8 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
     side = ""
     waits: int | None = None
     """As in `wait_for_locks`."""
+    tunnel = ""
+    """The mark of the tunnel that leads to the server; empty without one."""
     snapshot = ""
     """The snapshot that lent the session; empty if none has."""
     creates_freely = True
@@ -115,7 +118,20 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
 
     def connect(self, sock: socket.socket | None = None) -> None:
         with awaiting(f"{self.side}: connecting" if self.side else SERVER):
-            super().connect(sock)
+            super().connect(self._tunneled() if sock is None and self.tunnel else sock)
+
+    def _tunneled(self) -> socket.socket:
+        """Return a socket that is connected to the tunnel."""
+        place = entrance(self.tunnel, self.side)
+        try:
+            opened = socket.create_connection(place, self.connect_timeout)
+        except OSError as error:
+            raise pymysql.OperationalError(
+                CANNOT_CONNECT, f"the tunnel is gone: {error}"
+            ) from error
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.settimeout(None)
+        return opened
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         with awaiting(self.side or SERVER, self._reason):
@@ -125,16 +141,20 @@ class Connection(pymysql.Connection):  # type: ignore[misc] # PyMySQL has no typ
         """Ask the server, in another session, what this one waits for."""
         if self.snapshot:
             return ""  # it was handed over without a password
+        encrypted = isinstance(self._sock, ssl.SSLSocket)
         looker = pymysql.Connection(
             host=self.host,
             port=self.port,
             unix_socket=self.unix_socket,
             user=self.user,
             password=self.password,
-            ssl=self.ctx if self.ssl else None,
+            ssl=self.ctx if encrypted else None,
+            ssl_disabled=not encrypted,
             connect_timeout=2,
             read_timeout=2,
+            defer_connect=True,
         )
+        looker.connect(self._tunneled() if self.tunnel else None)
         with contextlib.closing(looker), looker.cursor() as cursor:
             cursor.execute(_STATE, [self.number])
             for state, query in cursor.fetchall():
@@ -282,7 +302,8 @@ def connect(
             **tls_options(location),
         )
     where = location.options.get("unix_socket", f"{location.host}:{location.port}")
-    with translated(side, where), _installed(side, where):
+    connection.tunnel = location.options.get(TUNNEL, "")
+    with _explained(connection.tunnel, side), translated(side, where), _installed(side, where):
         connection.side = side
         try:
             connection.connect()
@@ -305,6 +326,16 @@ def _readable(side: str) -> Iterator[None]:
             f"found: {error}",
             Diagnosis(side=side),
         ) from error
+
+
+@contextlib.contextmanager
+def _explained(tunnel: str, side: str) -> Iterator[None]:
+    try:
+        yield
+    except PenstockError as error:
+        if (more := explained(error, tunnel, side)) is error:
+            raise
+        raise more from error
 
 
 @contextlib.contextmanager

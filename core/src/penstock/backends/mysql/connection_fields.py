@@ -16,12 +16,12 @@ def url_of_fields(fields: ConnectionFields) -> str:
     """Return the URL for a connection's fields.
 
     Raises:
-        UsageError: an extra stands for a token.
+        UsageError: an extra stands for a token that the hook would fetch.
     """
     if fields.extra.get("iam") or fields.extra.get("aws_conn_id"):
         raise UsageError(
-            "expected a password in its field Password, found iam or aws_conn_id in its field "
-            "Extra; Penstock cannot fetch tokens"
+            'expected a password in its field Password, or "auth": "aws-iam" in its field Extra, '
+            "found iam or aws_conn_id in Extra, for which Airflow's own hook fetches a token"
         )
     extra = {k: v for k, v in fields.extra.items() if k not in ("iam", "aws_conn_id")}
     # The hook's own form: {"ca": path, "cert": path, "key": path}.

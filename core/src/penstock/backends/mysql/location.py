@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from penstock.backends.shared.server_url import Location, ServerUrls
+from penstock.backends.shared.tokens import is_this_machine
 from penstock.errors import UsageError
 
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
@@ -23,6 +24,8 @@ _OPTION_FILE = "read_default_file"
 _GROUPS = ("client", "client-server", "client-mariadb")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 _MAX_DEPTH = 10
+TUNNEL = "ssh"
+"""In a resolved URL, the parameter with the mark of a tunnel."""
 _OFF = ("0", "off", "false")
 
 
@@ -162,7 +165,7 @@ URLS = MysqlUrls(
         "zero_dates": ("error", "null"),
     },
     numbers=("connect_timeout", "snapshot_sessions"),
-    texts=(*_SSL_FILES, "unix_socket", _OPTION_FILE),
+    texts=(*_SSL_FILES, "unix_socket", _OPTION_FILE, TUNNEL),
     schemas_are_databases=True,
 )
 
@@ -182,3 +185,20 @@ def tls_options(location: Location) -> dict[str, Any]:
     verified = mode.startswith("verify")
     check_hostname = mode == "verify_identity"
     return {"ssl": {**files, "verify_mode": verified, "check_hostname": check_hostname}}
+
+
+def is_private(url: str) -> bool:
+    """Whether all sessions of a URL are encrypted, or stay on this machine."""
+    location = URLS.parse(url)
+    if "unix_socket" in location.options or is_this_machine(location.host):
+        return True
+    return "ssl" in tls_options(location)
+
+
+def through(url: str, tunnel: Callable[[str, int], str], flag: str) -> str:
+    """See `TakesTunnels`."""
+    location = URLS.parse(url, flag)
+    if "unix_socket" in location.options:
+        raise UsageError(f"{flag}: ssh: expected a host, found unix_socket")
+    mark = quote(tunnel(location.host, location.port), safe="")
+    return f"{url}{'&' if '?' in url else '?'}{TUNNEL}={mark}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ class PostgresBackend:
     source_capabilities = SOURCE
     target_capabilities = TARGET
     located = False
-    takes_tokens = True
+    private_parameter = "sslmode=verify-full"
     kinds: tuple[str, ...] = ("postgresql",)
     rewrites = "VACUUM FULL, CLUSTER or TRUNCATE"
     snapshot_burden = "held back vacuum on the source"
@@ -53,6 +53,14 @@ class PostgresBackend:
 
     def secrets(self, url: str) -> tuple[str, ...]:
         return location.secrets(url)
+
+    def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
+        return location.is_private(url, environ)
+
+    def through(
+        self, url: str, environ: Mapping[str, str], tunnel: Callable[[str, int], str], flag: str
+    ) -> str:
+        return location.through(url, environ, tunnel, flag)
 
     def place(self, url: str) -> Place:
         return location.place_of(url)

@@ -16,6 +16,7 @@ from penstock.backends.postgresql.errors import from_connecting, from_driver, is
 from penstock.backends.postgresql.session.shared_round_trips import Question, SharedRoundTrips
 from penstock.backends.shared.in_use import CALL_SECONDS, InUse
 from penstock.backends.shared.tokens import current_password
+from penstock.backends.shared.tunnels import MARK, entrance, explained
 from penstock.errors import Interrupted, PenstockError
 from penstock.model.awaited import awaiting
 from penstock.model.values import statement_kind
@@ -182,6 +183,8 @@ def connect(
         added["connect_timeout"] = CONNECT_TIMEOUT
     if written := parameters.get("password"):
         added["password"] = current_password(str(written), side)
+    if (mark := str(parameters.get("hostaddr") or "")).startswith(MARK):
+        added["hostaddr"], added["port"] = entrance(mark, side)
     try:
         with awaiting(f"{side}: connecting"):
             connection = Connection.connect(url, autocommit=True, prepare_threshold=None, **added)
@@ -203,7 +206,7 @@ def connect(
             connection.close()
             raise
     except psycopg.Error as error:
-        raise from_connecting(error, side) from error
+        raise explained(from_connecting(error, side), mark, side) from error
     return connection
 
 

@@ -22,8 +22,14 @@ _NOT_FOR_LIBPQ = frozenset(
         "workgroup-name",
     }
 )
-# Extras that stand for a token, which a cloud provider's library must fetch.
-_TOKENS = ("iam", "azure_conn_id", "redshift", "redshift-serverless")
+# Extras that stand for a token, which the hook fetches by another of its connections, and what
+# Penstock has instead.
+_TOKENS = {
+    "iam": 'or "auth": "aws-iam"',
+    "azure_conn_id": 'or "auth": "entra"',
+    "redshift": "",
+    "redshift-serverless": "",
+}
 # Extras of a Google Cloud SQL connection: the instance, and how the hook connects to it.
 _OF_CLOUD_SQL = frozenset(
     {"database_type", "project_id", "location", "instance", "use_proxy", "use_ssl"}
@@ -38,13 +44,14 @@ def url_of_fields(fields: ConnectionFields) -> str:
     """Return the URL for a connection's fields.
 
     Raises:
-        UsageError: an extra stands for a token that would have to be fetched.
+        UsageError: an extra stands for a token that the hook would fetch.
     """
-    for name in _TOKENS:
+    for name, instead in _TOKENS.items():
         if fields.extra.get(name):
             raise UsageError(
                 "expected a password in its field Password, or a passfile, or sslcert and sslkey, "
-                f"in its field Extra, found {name!r} in Extra; Penstock cannot fetch tokens"
+                f"{instead}{', ' if instead else ''}in its field Extra, found {name!r} in Extra, "
+                "for which Airflow's own hook fetches a token"
             )
     parameters = fields.extra_texts(_NOT_FOR_LIBPQ.union(_TOKENS))
     host = fields.host
@@ -72,7 +79,8 @@ def cloud_sql_url_of_fields(fields: ConnectionFields) -> str:
         if is_on(fields.extra.get(name)):
             raise UsageError(
                 "expected the instance's address in its field Host, and no "
-                f"{name} in its field Extra: Penstock starts no proxy and fetches no tokens; to "
+                f"{name} in its field Extra: Penstock starts no proxy; for a token, create a "
+                'connection of type postgres with "auth": "gcp-iam" in Extra; to '
                 "use a running proxy, create a connection of type postgres with the proxy's Host "
                 "and Port"
             )

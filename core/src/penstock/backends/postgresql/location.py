@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
 import psycopg
 from psycopg import conninfo, pq
 
+from penstock.backends.shared.tokens import is_this_machine
 from penstock.errors import UsageError
 from penstock.model.tables import Place
 
@@ -32,6 +33,7 @@ _SYSTEM_CERTIFICATES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+_ENCRYPTED = ("require", "verify-ca", "verify-full")
 _HIDDEN = ("password", "sslpassword", "oauth_client_secret")
 
 
@@ -152,6 +154,40 @@ def _system_certificates(parts: Mapping[str, Any], environ: Mapping[str, str]) -
         if path and os.path.isfile(path):
             return {"sslrootcert": path, "sslmode": "verify-full"}
     return {}
+
+
+def is_private(url: str, environ: Mapping[str, str]) -> bool:
+    """Whether all sessions of a resolved URL are encrypted, or stay on this machine.
+
+    Args:
+        url: the URL.
+        environ: the environment, whose settings libpq reads.
+    """
+    parts = parts_of(url, "connection")
+    whole = {**_of_service(parts, environ), **parts}
+    if (whole.get("sslrootcert") or environ.get("PGSSLROOTCERT")) == "system":
+        return True  # libpq accepts nothing but sslmode=verify-full with it
+    if (whole.get("sslmode") or environ.get("PGSSLMODE")) in _ENCRYPTED:
+        return True
+    hosts = str(whole.get("hostaddr") or whole.get("host") or "").split(",")
+    return all(map(is_this_machine, hosts))
+
+
+def through(
+    url: str, environ: Mapping[str, str], tunnel: Callable[[str, int], str], flag: str
+) -> str:
+    """See `TakesTunnels`: libpq connects to `hostaddr`, and verifies `host`."""
+    parts = parts_of(url, flag)
+    whole = {**_of_service(parts, environ), **parts}
+    host = str(whole.get("host") or whole.get("hostaddr") or environ.get("PGHOST") or "")
+    address = str(whole.get("hostaddr") or host)
+    port = str(whole.get("port") or environ.get("PGPORT") or DEFAULT_PORT)
+    if not host or "," in host + address + port or address.startswith(("/", "@")):
+        raise UsageError(
+            f"{flag}: ssh: expected one host in the URL, found none, several, or a socket"
+        )
+    parts |= {"host": host, "port": port, "hostaddr": tunnel(address, int(port))}
+    return conninfo.make_conninfo("", **parts)
 
 
 def secrets(url: str) -> tuple[str, ...]:

@@ -9,11 +9,12 @@ from contextlib import suppress
 from penstock.backends.api.execution.attempt import Attempt, Write
 from penstock.backends.api.execution.roll_forward import PieceStream, RollForwardHooks
 from penstock.backends.api.worker import LoadResult, Wait
+from penstock.backends.roll_forward.leases import Lease, Leases, lease_name
 from penstock.backends.roll_forward.records import Records
 from penstock.backends.roll_forward.runs import Runs
 from penstock.backends.roll_forward.series import Claim, claim_partition
-from penstock.backends.roll_forward.states import State, committed
-from penstock.backends.shared.attempts.refusals import check_standing, started_over
+from penstock.backends.roll_forward.states import Record, State, committed
+from penstock.backends.shared.attempts.refusals import check_standing, started_over, taken
 from penstock.errors import Diagnosis, PenstockError, TargetChanged, TransientError
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import WorkerSpec
@@ -25,7 +26,8 @@ DISCARD_SECONDS = 2.0
 class RollForwardWriter:
     """A `Writer` for a target that writes rows and commit record one after the other.
 
-    Attempts do not wait: the first to commit wins, and the others find its record.
+    Attempts do not wait: the first to commit wins, and the others find its record. If other
+    executions take partitions, too, a lease shows which of them is being copied.
     """
 
     write: Write
@@ -38,6 +40,8 @@ class RollForwardWriter:
         self.hooks = hooks
         self._stream: PieceStream | None = None
         self._may_discard = True
+        self._leases = Leases()
+        self._lease: Lease | None = None
 
     def switch_run(self, spec: WorkerSpec) -> None:
         if (spec.target, spec.control_schema) != (self._spec.target, self._spec.control_schema):
@@ -53,6 +57,10 @@ class RollForwardWriter:
             current, version = records.read(spec.generation, partition.id)
             if current.is_committed:
                 current = records.publish(spec.generation, partition.id, current, version)
+                if current.is_committed:
+                    return False
+            if spec.leaves_taken:
+                current, version = self._lease_partition(this)
                 if current.is_committed:
                     return False
             try:
@@ -74,6 +82,30 @@ class RollForwardWriter:
         self._stream = stream = hooks.open_stream(this, wait)
         self.write, self.fileno, self.check = stream.write, stream.fileno, stream.check
         return True
+
+    def _lease_partition(self, attempt: Attempt) -> tuple[Record, str]:
+        """Take the partition's lease; return its record as of then, and the record's version.
+
+        Raises:
+            Taken: another attempt has it.
+        """
+        generation, partition_id = attempt.spec.generation, attempt.partition.id
+        name = lease_name(attempt.spec.run_id, generation, partition_id)
+        lease = self._leases.take(self.hooks.documents(), name, attempt.spec.grace)
+        if lease is None:
+            raise taken(attempt)
+        self._lease = lease
+        # Whoever had it before may have committed since.
+        current, version = self._records.read(generation, partition_id)
+        if current.is_committed:
+            current = self._records.publish(generation, partition_id, current, version)
+            self._release()
+        return current, version
+
+    def _release(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.release()
 
     def end(self, wait: Wait) -> LoadResult:
         assert self._stream is not None
@@ -107,11 +139,13 @@ class RollForwardWriter:
                     Diagnosis(side="target"),
                 )
             self._records.publish(generation, partition_id, current, version)
+            self._release()
         self._close()
 
     def abandon(self) -> None:
         stream, hooks = self._close(), self.hooks
         pieces = stream.pieces() if stream is not None and self._may_discard else ()
+        self._release()
         if not pieces:
             hooks.disconnect()
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from penstock.errors import PermanentError, TransientError
@@ -10,7 +11,7 @@ from penstock.errors import PermanentError, TransientError
 MARK = "penstock-token:"
 """Precedes the abstract name of a socket, which gives a token, in place of a URL's password."""
 GIVEN, FAILED, FAILED_NOW = b"+", b"-", b"~"
-"""Precede an answer: a token, and the message of an error that stays or that may pass."""
+"""Precede an answer: a text, and the message of an error that stays or that may pass."""
 WAIT_SECONDS = 60.0
 
 
@@ -18,7 +19,17 @@ WAIT_SECONDS = 60.0
 class TakesTokens(Protocol):
     """A backend whose sessions call `current_password` as they connect."""
 
-    takes_tokens: bool
+    private_parameter: str
+    """What a URL contains so that its sessions are encrypted, and the server is verified."""
+
+    def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
+        """Whether all sessions of a resolved URL are encrypted, or stay on this machine."""
+        ...
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine: by name, by a loopback address, or by a socket's path."""
+    return host in ("localhost", "::1") or host.startswith(("127.", "/", "@"))
 
 
 def current_password(password: str, side: str) -> str:
@@ -37,15 +48,28 @@ def current_password(password: str, side: str) -> str:
     """
     if not password.startswith(MARK):
         return password
+    return ask(password.removeprefix(MARK), side, "the process that fetches tokens")
+
+
+def ask(name: str, side: str, who: str) -> str:
+    """Return what the process that resolved the URL gives on a socket.
+
+    Args:
+        name: the abstract name of the socket.
+        side: `source` or `target`, for error messages.
+        who: that process, for error messages.
+
+    Raises:
+        PermanentError: it has nothing to give.
+        TransientError: it has nothing to give now, or does not answer.
+    """
     try:
         with socket.socket(socket.AF_UNIX) as asked:
             asked.settimeout(WAIT_SECONDS)
-            asked.connect(f"\0{password.removeprefix(MARK)}")
+            asked.connect(f"\0{name}")
             answer = b"".join(iter(lambda: asked.recv(1 << 16), b""))
     except OSError as error:
-        raise TransientError(
-            f"{side}: the process that fetches tokens does not answer: {error.strerror or error}"
-        ) from None
+        raise TransientError(f"{side}: {who} does not answer: {error.strerror or error}") from None
     kind, text = answer[:1], answer[1:].decode()
     if kind == GIVEN:
         return text

@@ -28,6 +28,8 @@ from penstock.model.source_columns import SourceColumn
 from penstock.model.tables import Relation
 from penstock.spec.copy_spec import CopySpec
 
+Join = Callable[[Snapshot, Relation], HeldSnapshot]
+"""Holds a snapshot that another process holds, to read a relation with it."""
 Hold = Callable[[Sequence[Relation]], tuple[HeldSnapshot, float]]
 """Takes a snapshot to read relations with; returns it with its time by the monotonic clock."""
 # How often to try to take a snapshot while another session waits to change the table.
@@ -98,6 +100,7 @@ class SourceView:
         pause: sleeps for a number of seconds.
         shares: whether to hold a snapshot that other processes hold, so that it lasts as long as
             any of them.
+        join: does that; None if the run does it alone.
     """
 
     def __init__(
@@ -112,8 +115,10 @@ class SourceView:
         pause: Callable[[float], object] = time.sleep,
         *,
         shares: bool = False,
+        join: Join | None = None,
     ) -> None:
         self.shares = shares
+        self._join = join or self._join_alone
         self._token = ""
         """Another token than the snapshot's first one, by which it is read here."""
         self.spec = spec
@@ -145,6 +150,11 @@ class SourceView:
 
     def _hold_own(self, relations: Sequence[Relation]) -> tuple[HeldSnapshot, float]:
         return self.backend.hold_snapshot(self._url, relations), time.monotonic()
+
+    def _join_alone(self, snapshot: Snapshot, relation: Relation) -> HeldSnapshot:
+        backend = self.backend
+        assert isinstance(backend, JoinsSnapshots)
+        return backend.join_snapshot(self._url, snapshot, [relation])
 
     def reload(self, run: RunRow) -> None:
         """Adopt the run as the target has it now."""
@@ -259,8 +269,7 @@ class SourceView:
             return
         readable = self.readable
         assert readable is not None
-        backend, relation = self.backend, self.spec.relation
-        self.handle.join(lambda: backend.join_snapshot(self._url, readable, [relation]))
+        self.handle.join(lambda: self._join(readable, self.spec.relation))
         self._token = self.handle.token
         *before, newest = self.snapshots
         also = (*newest.also, self._token)[-MOST_HOLDERS:]

@@ -18,6 +18,8 @@ class JoinedSnapshot(SnapshotWindow):
     long as it lasts (`ImportSnapshot` and `ExportSnapshot` in PostgreSQL's
     `src/backend/utils/time/snapmgr.c`).
 
+    It locks what it can: a table that was altered since is found by those who read it.
+
     Args:
         url: the URL of the source.
         snapshot: the snapshot, which another session holds.
@@ -25,14 +27,11 @@ class JoinedSnapshot(SnapshotWindow):
 
     Raises:
         SnapshotLost: the other session has ended.
-        PenstockError: a relation can no longer be read as the snapshot sees it.
     """
 
     def __init__(self, url: str, snapshot: Snapshot, relations: Sequence[Relation]) -> None:
         super().__init__(url, snapshot, relations)
         try:
-            for error in self.refused.values():
-                raise error
             with planning("source", "snapshot"):
                 token = self._connection.value("SELECT pg_catalog.pg_export_snapshot()")
         except BaseException:

@@ -1,0 +1,63 @@
+"""Several executions take the partitions of one run, into every backend."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from penstock import create, status, work
+from penstock.errors import PenstockError
+from penstock.events import Committed, Event, Finished, Opened
+
+from .copying import ROWS, Pair
+from .rows import numbered
+
+RUN = "shared"
+CUT = {"strategy": "ntile", "key": "id", "partitions": 12}
+# Otherwise Penstock would wait a long time to find out whether the source was written to.
+LATER = {"on_snapshot_lost": "accept"}
+
+
+def taken(pair: Pair) -> list[Event]:
+    return list(work(RUN, **pair.ends, streams=2, **LATER))
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert", "recreate"])
+def test_executions_take_partitions_until_the_run_is_done(pair: Pair, mode: str) -> None:
+    pair.make(key="id")
+    try:
+        create(pair.spec(run_id=RUN, mode=mode, **CUT))
+    except PenstockError as error:
+        pytest.skip(error.message)
+    with ThreadPoolExecutor(3) as pool:
+        executions = [future.result() for future in [pool.submit(taken, pair) for _ in range(3)]]
+    ends = [events[-1] for events in executions]
+    assert [end.status for end in ends if isinstance(end, Finished)] == ["done"] * 3
+    mine = [
+        event.partition_id
+        for events in executions
+        for event in events
+        if isinstance(event, Committed) and not event.already
+    ]
+    found = status(RUN, target=pair.ends["target"])
+    assert Counter(mine) == Counter(partition.id for partition in found.run.plan.partitions)
+    assert sum(record.rows for record in found.committed) == len(ROWS.rows)
+    pair.check()
+
+
+def test_a_partition_of_an_execution_that_is_gone_is_taken(pair: Pair) -> None:
+    """It is closed, which ends its workers: whatever it held becomes free."""
+    pair.make(numbered(300))
+    spec = pair.spec(run_id=RUN, **CUT)
+    create(spec)
+    first: Iterator[Event] = work(RUN, **pair.ends, streams=2, grace=1.0)
+    with suppress(StopIteration):
+        while not isinstance(next(first), Opened):
+            pass
+    first.close()  # type: ignore[attr-defined]
+    assert taken(pair)[-1].status == "done"  # type: ignore[attr-defined]
+    pair.check(ROWS)
