@@ -29,6 +29,10 @@ UPDATE_LAST = """
     UPDATE public.lineitem SET l_comment = 'changed'
     WHERE l_orderkey > (SELECT max(l_orderkey) - 100 FROM public.lineitem)
 """
+END_SESSIONS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name LIKE 'penstock:%' AND datname = current_database()
+"""
 UPDATE_ALL = "UPDATE public.lineitem SET l_comment = 'changed'"
 CHANGES = (
     UPDATE_LAST,
@@ -161,6 +165,20 @@ def at_work(lines: Lines) -> tuple[list[Gate], Run]:
     return gates, run
 
 
+@concurrent_test
+def test_workers_go_on_if_the_source_ends_all_sessions(lines: Lines) -> None:
+    gates, run = at_work(lines)
+    committed = lines.records(run)
+    execute(lines.source, END_SESSIONS)
+    for gate in gates:
+        gate.open()
+    lines.check_done(run)
+    # Nothing was written in between, so that another snapshot shows the same rows.
+    assert set(tries(run).values()) <= {2, 3}
+    after = lines.records(run)
+    assert {name: after[name] for name in committed} == committed
+
+
 def test_a_killed_triggerer_loses_the_snapshot(
     cases: ConcurrentCases, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> None:
@@ -185,8 +203,8 @@ def test_a_killed_triggerer_loses_the_snapshot(
         for each in (committed, accepted, restarted):
             execute(each.lines.source, UPDATE_LAST)
         execute(shared.source, UPDATE_ALL)
-        for each in (*gates, *(each.gate for each in all_of_them)):
-            each.open()
+        for gate in (*gates, *(each.gate for each in all_of_them)):
+            gate.open()
         stack.components["triggerer"].start()
         # Each worker has held it, so that it is not lost.
         shared.check_done(shared_run)

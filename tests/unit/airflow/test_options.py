@@ -350,17 +350,17 @@ def test_workers_share_the_partitions_of_groups_alone() -> None:
     ]
     with DAG("copies", schedule=None) as dag:
         penstock_airflow.copy_tables(tables, **ENDS, workers=2, degree=6)
-    workers = {name: dag.get_task(f"{name}.plan").workers for name in ("a_b", "a_c", "a_d")}
+    tasks: dict[str, Any] = dag.task_dict
+    workers = {name: tasks[f"{name}.plan"].workers for name in ("a_b", "a_c", "a_d")}
     assert workers == {"a_b": 2, "a_c": 3, "a_d": None}
     at_once = {
-        name: dag.get_task(f"{name}.copy").partial_kwargs["max_active_tis_per_dagrun"]
-        for name in workers
+        name: tasks[f"{name}.copy"].partial_kwargs["max_active_tis_per_dagrun"] for name in workers
     }
     assert at_once == {"a_b": 2, "a_c": 3, "a_d": 6}
-    streams = {name: dag.get_task(f"{name}.copy").partial_kwargs["degree"] for name in workers}
+    streams = {name: tasks[f"{name}.copy"].partial_kwargs["degree"] for name in workers}
     assert streams == {"a_b": 6, "a_c": 6, "a_d": 1}
     # Enough partitions for all streams of all workers.
-    assert dag.get_task("a_c.prepare").options["degree"] == 18
+    assert tasks["a_c.prepare"].options["degree"] == 18
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import penstock
 from penstock import Event
 from penstock_airflow.arguments.options import overrides
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT
 from penstock_airflow.operators.mapped_copy import MappedCopyOperator
 from penstock_airflow.runs.final_task import check_final_task_cleared
 from penstock_airflow.runs.results import covered_result, result_of
@@ -37,8 +38,25 @@ class CopyPartitionOperator(MappedCopyOperator):
         kwargs: source, target, and the arguments of every operator.
     """
 
-    def __init__(self, *, recopy: bool | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        partition: Mapping[str, Any],
+        recopy: bool | None = None,
+        degree: int = 1,
+        attempts: int = 1,
+        await_snapshot: float = AWAIT_SNAPSHOT,
+        on_snapshot_lost: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            partition=partition,
+            degree=degree,
+            attempts=attempts,
+            await_snapshot=await_snapshot,
+            on_snapshot_lost=on_snapshot_lost,
+            **kwargs,
+        )
         self.recopy = recopy
 
     def execute(self, context: Any) -> dict[str, Any]:

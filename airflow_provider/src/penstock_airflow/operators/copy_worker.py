@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from typing import Any
 
 import penstock
 from penstock import Committed, Event, PenstockError, SnapshotLost, TransientError
 from penstock_airflow.arguments.options import overrides
-from penstock_airflow.operators.base import airflow_exception
+from penstock_airflow.operators.base import AWAIT_SNAPSHOT, airflow_exception
 from penstock_airflow.operators.mapped_copy import MappedCopyOperator
 from penstock_airflow.runs.nearest_task import holder_of
 from penstock_airflow.runs.results import covered_result, result_of, taken_text
@@ -48,8 +48,24 @@ class CopyWorkerOperator(MappedCopyOperator):
 
     _label = f"{{{{ {_TAKEN} | default(task.partition['label']) }}}}"
 
-    def __init__(self, *, attempts: int = 5, **kwargs: Any) -> None:
-        super().__init__(attempts=attempts, **kwargs)
+    def __init__(
+        self,
+        *,
+        partition: Mapping[str, Any],
+        degree: int = 1,
+        attempts: int = 5,
+        await_snapshot: float = AWAIT_SNAPSHOT,
+        on_snapshot_lost: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            partition=partition,
+            degree=degree,
+            attempts=attempts,
+            await_snapshot=await_snapshot,
+            on_snapshot_lost=on_snapshot_lost,
+            **kwargs,
+        )
         self._copied: dict[str, int] = {}
         """The bytes of each partition that this try has committed."""
 
@@ -117,9 +133,9 @@ class CopyWorkerOperator(MappedCopyOperator):
     # The snapshot's holder
 
     def _await_holder(self, context: Any, target: str) -> None:
-        """Wait until the run has its snapshot, if a task is to take it.
+        """Wait until the run has its snapshot, if another task is to take it.
 
-        A task that took it itself would end the run's view of the source with its own end.
+        Workers hold it as well, but only that task outlives all of them, as between their tries.
 
         Raises:
             AirflowException: the holder did not take it in time.

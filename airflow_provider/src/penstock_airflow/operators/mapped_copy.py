@@ -9,7 +9,7 @@ from penstock import Event, Finished
 from penstock_airflow.arguments.endpoint import ARGUMENTS
 from penstock_airflow.lineage.openlineage import CopyFacts, LineageMixin
 from penstock_airflow.links.run import ReportLink
-from penstock_airflow.operators.base import AWAIT_SNAPSHOT, PenstockOperator
+from penstock_airflow.operators.base import PenstockOperator
 from penstock_airflow.runs.nearest_task import holder_of
 from penstock_airflow.runs.nights import (
     COVERED,
@@ -45,10 +45,10 @@ class MappedCopyOperator(LineageMixin, PenstockOperator):
         self,
         *,
         partition: Mapping[str, Any],
-        degree: int = 1,
-        attempts: int = 1,
-        await_snapshot: float = AWAIT_SNAPSHOT,
-        on_snapshot_lost: str | None = None,
+        degree: int,
+        attempts: int,
+        await_snapshot: float,
+        on_snapshot_lost: str | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
