@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -255,9 +256,11 @@ def test_a_batch_whose_first_process_is_killed(empty_pair: Pair, tmp_path: Path)
 
 
 def slow_down(pair: Pair) -> None:
-    """Have the third partition take forever."""
+    """Have the third partition take forever, until its client is gone."""
+    database = urlsplit(pair.target).path[1:]
     execute(
         pair.target,
+        f'ALTER DATABASE "{database}" SET client_connection_check_interval = 100',
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN PERFORM pg_sleep(1000); RETURN NEW; END $$",
         "CREATE TRIGGER slow BEFORE INSERT ON item FOR EACH ROW"
@@ -269,23 +272,24 @@ def test_a_partition_at_which_workers_are_lost_is_left_by_all(pair: Pair) -> Non
     """Each process may lose three workers at it by itself; together they lose few more."""
     lost: list[int] = []
 
-    def kill(run: Run) -> None:
-        while not run.has_ended():
+    def kill(run: Run, over: threading.Event) -> None:
+        while not over.wait(0.01):
             for event in run.of(Opened, partition_id="p0003"):
                 if event.pid not in lost:
                     lost.append(event.pid)
                     with suppress(ProcessLookupError):
                         os.kill(event.pid, signal.SIGKILL)
-            time.sleep(0.01)
 
     slow_down(pair)
     words = ("--attempts", "3", "--on-error", "continue", "--grace", "1s")
     pair.create()
     for _ in range(3):
         run = pair.work(*words, "--on-snapshot-lost", "accept")
-        killer = threading.Thread(target=kill, args=(run,))
+        over = threading.Event()
+        killer = threading.Thread(target=kill, args=(run, over))
         killer.start()
         run.ended(65)
+        over.set()
         killer.join()
         assert "penstock resume faults --only p0003" in run.finished.failures[0].error["message"]
     assert len(pair.attempts()) == PARTITIONS - 1

@@ -9,6 +9,7 @@
     |   |   |-- MissingTarget   the target's table does not exist
     |   |   `-- Drifted     the columns of both sides have diverged (exit 76)
     |   |-- TooManyDeletes  a night would delete more rows than --deletes permits
+    |   |-- TooManyLosses   too many processes were lost at a partition
     |   |-- SnapshotLost    the run's view of the source is lost
     |   |-- LoadLost        a crash of the target has emptied an unlogged table
     |   |-- TargetChanged   the target's table is not the one that the run loaded
@@ -17,6 +18,7 @@
     |   |-- StallError      no bytes moved for too long
     |   |-- TooManyConnections
     |   |-- WorkerLost      a worker ended without a final event
+    |   |-- Taken           another execution is copying the partition
     |   |-- NoHolder        no process holds the awaited snapshot
     |   |-- Superseded      another process has just changed the run
     |   |-- TargetBusy      another run is already writing these rows

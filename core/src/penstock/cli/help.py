@@ -140,6 +140,7 @@ STATUS_EXAMPLES = """\
 examples:
   penstock status orders-7 --target env:DW
   penstock status orders-7 --target env:DW --json
+  penstock status orders-7 --target env:DW --watch
 """
 
 REPORT_EXAMPLES = """\

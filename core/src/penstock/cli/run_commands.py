@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -126,10 +128,53 @@ def add_status(commands: Commands) -> None:
     add_connections(parser, "target")
     add_show_values(parser)
     add_json(parser, "the status")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        const="2s",
+        metavar="DURATION",
+        help="show the status again and again, every 2s or DURATION, until no process is at work",
+    )
 
 
 def _status(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
+    if arguments.watch is None:
+        return _status_once(arguments)
+    pause = parse_duration(arguments.watch, "--watch")
+    while True:
+        _clear(arguments)
+        code = _status_once(arguments)
+        if not _is_at_work(arguments):
+            return code
+        with signals():
+            time.sleep(pause)
+
+
+def _clear(arguments: argparse.Namespace) -> None:
+    """Clear the screen, if there is one."""
+    if not arguments.json and sys.stdout.isatty():
+        print("\x1b[H\x1b[2J", end="")
+
+
+def _is_at_work(arguments: argparse.Namespace) -> bool:
+    """Whether a process executes the run, or a run of the batch."""
+    from penstock.engine.listing import batch_runs, runs
+
+    schema = _schema(arguments)
+    with signals():
+        entries = [
+            *(
+                each
+                for each in runs(target=arguments.target, control_schema=schema, limit=None)
+                if each.run_id == arguments.run_id
+            ),
+            *batch_runs(arguments.run_id, target=arguments.target, control_schema=schema),
+        ]
+    return any(each.status in ("created", "running") for each in entries)
+
+
+def _status_once(arguments: argparse.Namespace) -> int:
     from penstock.engine.api import status
 
     schema = getattr(arguments, "control_schema", "penstock")

@@ -51,6 +51,7 @@ from penstock.errors import PlanningError, UsageError
 from penstock.events import Event
 from penstock.model import values
 from penstock.model.codec import to_json
+from penstock.model.journal import RUNNING, Journal
 from penstock.model.nights import NightStatus, night_status
 from penstock.model.plans import Partition, PartitionPlan
 from penstock.model.records import CommitRecord
@@ -83,6 +84,9 @@ class RunStatus:
     at_work: bool | None = None
     """Whether a process is executing the run; None if that is unknown."""
 
+    executions: tuple[Journal, ...] = ()
+    """What the processes that execute the run have last said, oldest first. One that was killed has
+    said nothing since."""
     unrestored: tuple[NotCopied, ...] = ()
     """The foreign keys that the run has dropped, and restores when it is resumed."""
     renewed: str = ""
@@ -106,6 +110,18 @@ class RunStatus:
             "partitions": len(self.run.plan.partitions),
             "committed": to_json(self.committed),
             "running": to_json(self.running),
+            "executions": [
+                {
+                    "execution_id": each.execution_id,
+                    "host": each.host,
+                    "pid": each.pid,
+                    "started_at": each.started_at,
+                    "written_at": each.written_at,
+                    "partitions": list(each.open),
+                    "bytes_per_second": round(each.rate),
+                }
+                for each in self.executions
+            ],
             "steps": [
                 {"id": step.id, "name": step.name, "done": step.id in self.steps_done}
                 for step in self.run.plan.load.after
@@ -516,15 +532,22 @@ def _status(target: TargetCatalog, run: RunRow) -> RunStatus:
     control, run_id = target.control, run.run_id
     spec = spec_of(run_id, run.spec)
     head = RunHead(run_id, run.status, run.created_at, run.finished_at)
+    at_work = is_at_work(control, head, spec)
     return RunStatus(
         run,
         control.commits.of([run_id])[run_id],
         control.presence.running_attempts(run_id),
         control.steps.done([run_id])[run_id],
         night=_night(control, run),
-        at_work=is_at_work(control, head, spec),
+        at_work=at_work,
+        executions=_executions(control, run_id) if at_work is not False else (),
         unrestored=missing_foreign_keys(control, [run])[run_id],
     )
+
+
+def _executions(control: ControlStore, run_id: str) -> tuple[Journal, ...]:
+    journals = control.journals.of([run_id])[run_id]
+    return tuple(each for each in journals if each.status == RUNNING)
 
 
 def _night(control: ControlStore, run: RunRow) -> NightStatus | None:

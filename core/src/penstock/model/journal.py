@@ -14,6 +14,8 @@ MOST_POINTS = 240
 """The maximum number of points in a series, however long the run takes."""
 MOST_CHANGES = 50
 """The maximum number of changes of degree, and of failed attempts: the first ones are kept."""
+RATE_POINTS = 3
+"""The last points from which a rate is taken."""
 RUNNING = "running"
 """The status of an execution that has not ended, or whose end was never recorded."""
 
@@ -233,6 +235,12 @@ class Journal:
     """The id of its main process there."""
     open: tuple[str, ...] = ()
     """The partitions that it was copying at this write."""
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second over the last whole intervals."""
+        last = self.points[-RATE_POINTS - 1 : -1] or self.points
+        return sum(point.bytes for point in last) / (self.width * max(1, len(last)))
 
 
 def new_execution_id() -> str:

@@ -18,6 +18,7 @@ from penstock.spec.modes import Ending, mode_of
 
 if TYPE_CHECKING:
     from penstock.engine.api import RunStatus
+    from penstock.model.journal import Journal
     from penstock.model.nights import NightStatus
 
 _MOST_PENDING = 12
@@ -99,6 +100,8 @@ def print_status(console: Console, status: RunStatus) -> None:
                 ],
             )
         )
+    if status.executions:
+        _print_executions(console, status.executions)
     print_not_copied(console, (*plan.load.not_copied, *status.unrestored))
     if run.failures:
         print_heading(console, "failures")
@@ -112,6 +115,32 @@ def print_status(console: Console, status: RunStatus) -> None:
                     error=failure.get("error", {}),
                 ),
             )
+
+
+def _print_executions(console: Console, executions: Sequence[Journal]) -> None:
+    print_heading(console, "processes")
+    console.print(
+        make_table(
+            console,
+            [
+                TextColumn("  host"),
+                TextColumn("pid", right=True),
+                TextColumn("per second", right=True),
+                TextColumn("copying"),
+                TextColumn("heard", wide=True, from_width=70),
+            ],
+            [
+                [
+                    f"  {one_line(each.host)}",
+                    str(each.pid),
+                    size(round(each.rate)),
+                    one_line(id_list(each.open)) if each.open else "nothing",
+                    one_line(each.written_at),
+                ]
+                for each in executions
+            ],
+        )
+    )
 
 
 def _night_facts(night: NightStatus, *, is_load: bool) -> list[tuple[str, str | Text]]:
