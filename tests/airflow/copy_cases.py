@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from penstock_airflow.runs.results import taken_text
 from penstock_testkit.airflow import AirflowStack, Run, TaskInstance, until
 
 from .lines import (
@@ -130,13 +131,7 @@ def check_shared(lines: Lines, run: Run) -> None:
     assert [task.state for task in copies] == ["success"] * DEGREE
     results = [run.xcom("lines.copy", task.map_index) for task in copies]
     for task, result in zip(copies, results, strict=True):
-        count = len(result["partitions"])
-        plural = "" if count == 1 else "s"
-        label = f"worker {task.map_index}: " + (
-            f"{count} partition{plural}, {result['bytes'] / 1e6:,.1f} MB"
-            if count
-            else "no partitions"
-        )
+        label = taken_text(f"worker {task.map_index}", len(result["partitions"]), result["bytes"])
         assert task.rendered_map_index == label
         assert label in run.log("lines.copy", task.map_index)
 
