@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -13,17 +12,17 @@ from penstock import create, status, work
 from penstock.errors import PenstockError
 from penstock.events import Committed, Event, Finished, Opened
 
-from .copying import ROWS, Pair
+from .copying import ROWS, Pair, finish
 from .rows import numbered
 
 RUN = "shared"
 CUT = {"strategy": "ntile", "key": "id", "partitions": 12}
-# Otherwise Penstock would wait a long time to find out whether the source was written to.
-LATER = {"on_snapshot_lost": "accept"}
 
 
 def taken(pair: Pair) -> list[Event]:
-    return list(work(RUN, **pair.ends, streams=2, **LATER))
+    # Otherwise Penstock would wait a long time to find out whether the source was written to.
+    source, target = pair.ends["source"], pair.ends["target"]
+    return list(work(RUN, source=source, target=target, streams=2, on_snapshot_lost="accept"))
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert", "recreate"])
@@ -54,10 +53,10 @@ def test_a_partition_of_an_execution_that_is_gone_is_taken(pair: Pair) -> None:
     pair.make(numbered(300))
     spec = pair.spec(run_id=RUN, **CUT)
     create(spec)
-    first: Iterator[Event] = work(RUN, **pair.ends, streams=2, grace=1.0)
+    first = work(RUN, source=pair.ends["source"], target=pair.ends["target"], streams=2, grace=1.0)
     with suppress(StopIteration):
         while not isinstance(next(first), Opened):
             pass
-    first.close()  # type: ignore[attr-defined]
-    assert taken(pair)[-1].status == "done"  # type: ignore[attr-defined]
+    first.close()
+    assert finish(iter(taken(pair))).status == "done"
     pair.check(ROWS)

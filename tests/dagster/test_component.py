@@ -92,6 +92,20 @@ def refused(attributes: dict[str, Any]) -> str:
 # The copies
 
 
+def test_several_workers_are_steps_of_their_own() -> None:
+    with loaded(attributes(partitions=DAYS, workers=3)) as (_, defs):
+        (assets,) = [one for one in defs.resolve_asset_graph().assets_defs if one.is_executable]
+        assert isinstance(assets.node_def, dg.GraphDefinition)
+        aliases = [f"worker_{number}" for number in (1, 2, 3)]
+        assert set(assets.node_def.node_dict) == {"plan", *aliases, "end"}
+        (asset,) = assets.specs
+        assert asset.key == dg.AssetKey(["dw", "orders"])
+        assert [dep.asset_key.path[-1] for dep in asset.deps] == ["orders"]
+        assert "penstock" in asset.kinds
+    two = [ORDERS, {"table": "public.lineitem"}]
+    assert "workers: expected one copy, found 2" in refused(attributes(tables=two, workers=3))
+
+
 def test_a_table_can_have_its_own_source_and_target() -> None:
     into, parallel, back = the_copies(
         attributes(

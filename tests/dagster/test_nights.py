@@ -55,7 +55,7 @@ def overtake(warehouse: Warehouse, run: Run, url: dict[str, Any], *, snapshot: b
         snapshot: whether the run has taken its snapshot by then.
     """
     spec = CopySpec(**url, table="public.t", target_table="dw.t", degree=2, partitions=2, **NIGHT)
-    step = SimpleNamespace(assets_def=SimpleNamespace(op=SimpleNamespace(name="copy")))
+    step = SimpleNamespace(assets_def=SimpleNamespace(node_def=SimpleNamespace(name="copy")))
     run_id = run_id_of(TABLE, batch_id_of(cast("Any", step), run.run_id), ())
     planned = penstock.create(replace(spec, run_id=run_id)).run
     if snapshot:

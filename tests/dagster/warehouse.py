@@ -20,7 +20,7 @@ TABLE = dg.AssetKey(["dw", "t"])
 class Run:
     """A finished run of Dagster."""
 
-    result: dg.ExecuteInProcessResult
+    result: dg.ExecuteInProcessResult | dg.JobExecutionResult
     instance: dg.DagsterInstance
 
     @property

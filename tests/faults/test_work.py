@@ -12,12 +12,25 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from pyarrow import parquet
 
+import penstock
 from penstock.events import Committed, Opened, Prepared, SnapshotChanged, StepChanged
 
 from .cli import PATIENCE, Run, eventually
 from .gate import Gate
-from .pair import PARTITIONS, ROWS, Pair, ask, connect, digest, execute, middle, partition_id
+from .pair import (
+    PARTITIONS,
+    ROWS,
+    RUN_ID,
+    Pair,
+    ask,
+    connect,
+    digest,
+    execute,
+    middle,
+    partition_id,
+)
 
 PLAN = ("--table", "public.item", "--strategy", "ctid", "--partitions", str(PARTITIONS))
 ALL = range(1, PARTITIONS + 1)
@@ -150,6 +163,18 @@ def test_a_process_that_comes_after_the_end_has_nothing_to_do(pair: Pair) -> Non
     assert not again.of(Opened)
     assert pair.status().run.finished_at == finished_at
     pair.check_done()
+
+
+def test_a_plan_of_a_newer_version_is_refused(pair: Pair) -> None:
+    pair.create()
+    execute(
+        pair.target,
+        """UPDATE penstock.run SET plan = plan || '{"written_by": "99.1.0", "unheard_of": 1}'""",
+    )
+    run = pair.work()
+    run.ended(65)
+    assert "planned by Penstock 99.1.0, and this is Penstock 0.1.0" in run.errors
+    assert not pair.attempts()
 
 
 def test_a_failing_partition_ends_each_process(pair: Pair) -> None:
@@ -332,3 +357,31 @@ def test_processes_that_were_killed_at_a_partition_are_counted(pair: Pair) -> No
     assert not last.of(Opened, partition_id="p0003")
     execute(pair.target, "DROP TRIGGER slow ON item")
     pair.check_resumes("--on-snapshot-lost", "accept")
+
+
+# Leases
+
+
+def test_a_process_that_was_cut_off_for_longer_than_its_lease(pair: Pair, tmp_path: Path) -> None:
+    """It commits late, after another has taken over its partition and committed it."""
+    folder = tmp_path / "items"
+    target = ("--target", f"file://{folder}/", "--grace", "1s")
+    gate = pair.gates(5)[0]
+    first = pair.work(*PLAN, *target, streams=8)
+    gate.reached()
+
+    def committed_by_first() -> int:
+        return len(penstock.status(RUN_ID, target=f"file://{folder}/").committed)
+
+    eventually("it has one left", lambda: committed_by_first() == PARTITIONS - 1, PATIENCE)
+    first.signal_all(signal.SIGSTOP)
+    gate.open()
+    second = pair.work(*target)
+    second.ended(0)
+    assert committed([second]) == [partition_id(5)]
+    first.signal_all(signal.SIGCONT)
+    first.ended(0)
+    ids = parquet.read_table(folder, columns=["id"]).column("id").to_pylist()
+    assert sorted(ids) == list(range(1, ROWS + 1))
+    left = [path for path in folder.rglob("*") if "leases" in path.parts and path.is_file()]
+    assert not left

@@ -557,6 +557,7 @@ def test_status_prints_the_run(engine: FakeEngine, capsys: pytest.CaptureFixture
         committed=(),
         running=(),
         at_work=True,
+        executions=(),
         as_json=lambda: {"run_id": RUN},
     )
     assert main(["status", RUN, "--target", "env:DW", "--control-schema", "ops"]) == 0

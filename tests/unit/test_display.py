@@ -802,6 +802,7 @@ def run_status(**changes: Any) -> Any:
         ),
         running=(running,),
         at_work=True,
+        executions=(),
         night=None,
     )
 

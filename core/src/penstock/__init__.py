@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         watermarks,
     )
     from penstock.engine.work import work
+    from penstock.engine.work_on import WorkerResult, WorkResult, work_on
     from penstock.errors import (
         Drifted,
         Interrupted,
@@ -235,6 +236,8 @@ __all__ = [
     "Warned",
     "Watermark",
     "Whole",
+    "WorkResult",
+    "WorkerResult",
     "as_arguments",
     "batch_of_file",
     "batch_runs",
@@ -298,6 +301,7 @@ __all__ = [
     "whole_report_text",
     "with_parameters",
     "work",
+    "work_on",
     "write_metrics",
 ]
 
@@ -391,6 +395,7 @@ _HOMES = {
     "engine.table_requests": ("TableRequest",),
     "engine.tables_file": ("batch_of_file",),
     "engine.work": ("work",),
+    "engine.work_on": ("WorkResult", "WorkerResult", "work_on"),
     "engine.watermarks": (
         "reset_watermark",
         "set_watermark",

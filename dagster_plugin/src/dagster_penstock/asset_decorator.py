@@ -15,6 +15,7 @@ from dagster_penstock.checks import check_spec
 from dagster_penstock.connections import check_ends, reference
 from dagster_penstock.partitions import check_partitions
 from dagster_penstock.translator import CopiedTable, PenstockTranslator, without_waiting_for
+from dagster_penstock.workers import check_workers, with_workers
 from penstock import CopySpec, PlanningError, UsageError, as_arguments
 
 METADATA_KEY = "penstock/options"
@@ -32,7 +33,7 @@ class Definition:
 
 # The copies by step and, within a step, by output. Neither changes when an asset is renamed, and
 # metadata can hold only values that Dagster can show.
-_DEFINITIONS: WeakKeyDictionary[dg.OpDefinition, Mapping[str, Definition]] = WeakKeyDictionary()
+_DEFINITIONS: WeakKeyDictionary[Any, Mapping[str, Definition]] = WeakKeyDictionary()
 
 
 def penstock_assets(
@@ -48,6 +49,7 @@ def penstock_assets(
     retry_policy: dg.RetryPolicy | None = None,
     op_tags: Mapping[str, Any] | None = None,
     description: str | None = None,
+    workers: int | None = None,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Create an asset for each copy; the decorated function is a step that copies selected assets.
 
@@ -71,6 +73,9 @@ def penstock_assets(
         retry_policy: when Dagster retries the step. A retry copies only what is not committed.
         op_tags: the tags of the step.
         description: the description of the step.
+        workers: the number of workers that share the partitions of one copy, each in a step of its
+            own, so that the executor may place them on several machines; None for a single step.
+            The function runs in every step.
 
     Returns:
         The decorator.
@@ -88,6 +93,11 @@ def penstock_assets(
         for each in definitions
         if each.spec.verify != "none"
     ]
+    if workers is not None:
+        try:
+            check_workers(workers, specs, backfill_policy)
+        except UsageError as error:
+            raise dg.DagsterInvalidDefinitionError(f"penstock_assets: {error.message}") from None
     assets = [each.asset for each in definitions]
     if group_name is not None:
         assets = [
@@ -115,6 +125,18 @@ def penstock_assets(
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
         assets_def = multi_asset(_as_step(function))
+        if workers is not None:
+            assets_def = with_workers(
+                assets_def,
+                _as_step(function),
+                workers,
+                checks,
+                backfill_policy,
+                pool=pool,
+                retry_policy=retry_policy,
+                tags=op_tags,
+                description=description,
+            )
         register(assets_def, definitions)
         return assets_def
 

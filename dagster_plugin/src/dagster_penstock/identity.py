@@ -18,7 +18,7 @@ def request_of(context: dg.AssetExecutionContext) -> str:
     A retry of a run, and a re-execution from failure, continue the first run. A re-execution of all
     steps is a new request.
     """
-    *_, first = _continued_runs(context)
+    *_, first = continued_runs(context)
     # The earlier run may have been deleted.
     return first.tags[_PARENT] if _continues(first) else first.run_id
 
@@ -28,10 +28,10 @@ def reexecuted_by_user(context: dg.AssetExecutionContext) -> bool:
 
     The user has seen the error, and may have fixed its cause in the source.
     """
-    return any(_continues(run) and _RETRIED not in run.tags for run in _continued_runs(context))
+    return any(_continues(run) and _RETRIED not in run.tags for run in continued_runs(context))
 
 
-def _continued_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
+def continued_runs(context: dg.AssetExecutionContext) -> Iterator[dg.DagsterRun]:
     """Yield this run, the one it continues, and so on."""
     run: dg.DagsterRun | None = context.run
     while run is not None:
@@ -47,7 +47,7 @@ def _continues(run: dg.DagsterRun) -> bool:
 def batch_id_of(context: dg.AssetExecutionContext, request: str) -> str:
     """Return the id of a step's batch, which does not depend on the selected assets."""
     # Other ops of the same Dagster run may be running at the same time.
-    return f"dagster-{_digest(request, context.assets_def.op.name)[:16]}"
+    return f"dagster-{_digest(request, context.assets_def.node_def.name)[:16]}"
 
 
 def run_id_of(asset: dg.AssetKey, batch_id: str, keys: Iterable[str]) -> str:

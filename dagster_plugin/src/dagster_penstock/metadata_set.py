@@ -31,6 +31,12 @@ class PenstockMetadataSet(NamespacedMetadataSet):
     partitions: int | None = None
     report: dg.MarkdownMetadataValue | None = None
 
+    # The output of a worker's step
+    worker: int | None = None
+    host: str | None = None
+    pid: int | None = None
+    rows: int | None = None
+
     # A night
     rows_read: int | None = None
     rows_deleted: int | None = None

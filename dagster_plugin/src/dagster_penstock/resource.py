@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,9 +18,11 @@ from dagster_penstock.copies.batch import copy_tables
 from dagster_penstock.copies.partitioned_copy import PartitionedCopy
 from dagster_penstock.copies.table_copy import Copy, CopyEvent
 from dagster_penstock.copies.whole_copy import WholeCopy
-from dagster_penstock.reports import step_failure
+from dagster_penstock.reports import CopyFailure, step_failure
 from dagster_penstock.sources import upstreams
 from dagster_penstock.translator import observed
+from dagster_penstock.workers import role_of, worker_output
+from penstock import PenstockError, TableRequest
 
 _POLL_INTERVAL = 0.5  # seconds
 
@@ -92,9 +94,42 @@ def _copy_assets(
         for (asset, definition), upstream in zip(selected.items(), read, strict=True)
     ]
     with _interrupted_with_parent():
-        failures = yield from copy_tables(context, copies)
+        match role_of(context):
+            case "plan":
+                failures = yield from _one(copies[0], copies[0].plan, others_work=False)
+            case "work":
+                failures = yield from _one(copies[0], copies[0].work, others_work=True)
+                if not failures:
+                    yield worker_output(
+                        context, copies[0].committed, copies[0].finished, copies[0].verified
+                    )
+            case _:
+                failures = yield from copy_tables(context, copies)
     if failures:
         raise step_failure(failures)
+
+
+def _one(
+    copy: Copy,
+    do: Callable[[TableRequest], Iterable[CopyEvent] | None],
+    *,
+    others_work: bool,
+) -> Generator[CopyEvent, None, list[CopyFailure]]:
+    """Do one part of a copy with several workers; the step that ends it reports the rest."""
+    try:
+        started = copy.start()
+        while True:
+            next(started)
+    except StopIteration as stop:
+        request: TableRequest | None = stop.value
+    except PenstockError as error:
+        return [copy.failure(error, others_work=others_work)]
+    try:
+        if request is not None:
+            yield from do(request) or ()
+    except PenstockError as error:
+        return [copy.failure(error, others_work=others_work)]
+    return []
 
 
 @contextmanager

@@ -162,9 +162,9 @@ examples:
   penstock work orders-7 --source env:SHOP --target env:DW --wait 10m
 
   Start any number of them, in any order, on any machines. Each copies
-  partitions that no other is copying; one compares both sides and does the final
-  steps. All end with 0 once the run is done. One that is killed can be started
-  again.
+  partitions that no other is copying; one compares both sides and does the
+  final steps. All end with 0 once the run is done. One that is killed can be
+  started again.
 """
 
 VERIFY_EXAMPLES = """\

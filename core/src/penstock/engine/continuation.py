@@ -10,7 +10,12 @@ from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.target import TargetCatalog
 from penstock.engine.claims import enter
 from penstock.engine.connections import Connections
-from penstock.engine.resume_checks import check_same_shape, committed_partitions, unless_complete
+from penstock.engine.resume_checks import (
+    check_same_shape,
+    check_version,
+    committed_partitions,
+    unless_complete,
+)
 from penstock.engine.snapshot.awaited_holder import AwaitHolder
 from penstock.engine.snapshot.current_reads import CurrentReads
 from penstock.engine.snapshot.loss_policy import OptionPolicy
@@ -123,6 +128,7 @@ class Continuation:
         rest: Rest,
         control: ControlStore,
     ) -> None:
+        check_version(run)
         self._spec = spec
         self._run = run
         self._rest = rest

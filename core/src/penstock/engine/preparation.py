@@ -5,7 +5,7 @@ The runs are registered as executing, and their tables are prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from penstock.backends.api.execution.control import ControlStore
 from penstock.engine.claimed_tables import take_tables
@@ -54,8 +54,14 @@ def prepare(
     )
     failed |= take_tables([run for run in unfinished if run.run_id not in failed], link)
     ready = [run for run in runs if run.run_id not in failed]
-    loads = {run.run_id: run.plan.load for run in ready}
-    outcomes = link.call(lambda control: control.generations.prepare(loads))
+    # Those that start together would otherwise wait for each other, to find that.
+    loads = {run.run_id: run.plan.load for run in ready if not run.is_prepared_by_others}
+    outcomes: Mapping[str, bool | PenstockError] = dict.fromkeys((r.run_id for r in ready), False)
+    if loads:
+        outcomes = {
+            **outcomes,
+            **link.call(lambda control: control.generations.prepare(loads)),
+        }
     to_check = []
     for run in ready:
         outcome = outcomes[run.run_id]

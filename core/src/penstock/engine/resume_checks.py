@@ -11,6 +11,7 @@ from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.source import SourceCatalog
 from penstock.backends.api.target import TargetCatalog
 from penstock.backends.api.worker import are_shared
+from penstock.backends.shared.native import VERSION
 from penstock.engine.snapshot.planned_columns import changed_error, column_changes, key_texts
 from penstock.engine.stored_runs import spec_of
 from penstock.errors import PlanningError, SnapshotLost, SpecMismatch, UsageError
@@ -58,6 +59,26 @@ def stored_spec(
             "limit after it can change for an existing run; start a new run"
         )
     return changed
+
+
+def check_version(run: RunRow) -> None:
+    """Check that no newer Penstock has planned a run: what its plan says may mean something else.
+
+    Raises:
+        PlanningError: one has.
+    """
+    written_by = run.plan.written_by
+    if _release(written_by) > _release(VERSION):
+        raise PlanningError(
+            f"run {run.run_id} was planned by Penstock {written_by}, and this is Penstock "
+            f"{VERSION}, which is older: use {written_by} wherever the run is worked on"
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version, with which the meaning of a plan may change."""
+    numbers = [part for part in version.split(".")[:2] if part.isdecimal()]
+    return tuple(map(int, numbers))
 
 
 def check_same_spec(spec: CopySpec, run: RunRow) -> None:

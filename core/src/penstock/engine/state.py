@@ -97,6 +97,8 @@ class RunState:
         shares: bool = False,
     ) -> None:
         self._shares = shares
+        self.is_prepared_by_others = False
+        """Whether another execution, with which it shares the run, has prepared the target."""
         self.finished_elsewhere = False
         """Whether another execution has finished the run during this one."""
         self.spec = spec
@@ -145,6 +147,10 @@ class RunState:
         self.is_new = is_new
         self._report.begin()
         self.view.use_plan(plan)
+
+    def note_prepared(self, prepared_at: str | None) -> None:
+        """Note whether the target was prepared when the run was read."""
+        self.is_prepared_by_others = self._shares and prepared_at is not None
 
     def release(self) -> None:
         """Free the plan's memory once the execution is over."""
@@ -283,6 +289,7 @@ class RunState:
         if run is None:
             return False
         self.view.reload(run)
+        self.note_prepared(run.prepared_at)
         self.complete = False
         self._load_records()
         events: tuple[Event, ...] = ()

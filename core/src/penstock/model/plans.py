@@ -227,6 +227,8 @@ class PartitionPlan:
     """Whether these are only some of the table's partitions, for a measurement."""
     given_types: str = field(default="", metadata=OMITTED)
     """The source's types, in its own notation, if the target's table gave them; otherwise empty."""
+    written_by: str = field(default="", compare=False, metadata=OMITTED)
+    """The version of Penstock that has stored the plan; empty before."""
 
     def where(self, condition: str | None) -> str | None:
         """Return the condition that selects the run's rows in the source.

@@ -1,10 +1,9 @@
 """Partitions that several executions of a run take: each takes those that are left.
 
-A partition that another execution is copying is *taken*. It is put back, and tried again after a
-pause, since that execution may be killed. After a few taken or committed ones in a row, the commit
-records are read again, and what is committed is dropped: with a random order, about a third of what
-was left has been committed since the last look, so that the number of looks grows with the
-logarithm of the number of partitions.
+A partition that another execution is copying is *taken*. It is put behind all others, and tried
+again later, since that execution may be killed. After a few taken or committed ones in a row, the
+commit records are read again, and what is committed is dropped. After a few taken ones in a row,
+nearly all that is left is taken, so the execution rests for a while.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ Key = tuple[str, str]
 """A run and one of its partitions."""
 T = TypeVar("T")
 
-# Partitions in a row that others had, after which the commit records are read again.
+# Partitions in a row that others had, after which the commit records are read again, or, if others
+# are copying them, the execution rests.
 MISSES = 3
-# Seconds between two tries at a taken partition, at first and after a while, and between two looks
-# at the commit records.
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+# Seconds of a rest, at first and after a while, and between two looks at the commit records.
+FIRST_REST, LONGEST_REST = 0.25, 3.0
 LOOK_EVERY = 0.5
 # After this many grace times a taken partition is waited for, which ends an attempt that makes no
 # progress.
@@ -52,10 +51,10 @@ class Sharing:
         self._losses = losses
         self._clock = clock
         self._chance = chance or random.Random()
-        self._misses = 0
-        self._looked = clock()
-        self._taken: dict[Key, tuple[int, float]] = {}
-        """How often a partition was found taken, and when first."""
+        self._misses = self._taken_in_row = self._rests = 0
+        self._looked = self._rests_until = clock()
+        self._taken: dict[Key, float] = {}
+        """Partitions that were found taken, and when first."""
 
     def order(self, items: Iterable[T], weight: Callable[[T], float]) -> list[T]:
         """Return items in a random order in which large ones tend to come first."""
@@ -70,21 +69,30 @@ class Sharing:
         start = self._chance.randrange(len(items)) if items else 0
         return [*items[start:], *items[:start]]
 
-    def pause(self, key: Key) -> float:
-        """Note that a partition is taken; return the seconds after which to try it again."""
-        tries, since = self._taken.get(key, (0, self._clock()))
-        self._taken[key] = tries + 1, since
+    def note_taken(self, key: Key) -> None:
+        """Note that a partition is taken."""
+        self._taken.setdefault(key, self._clock())
         self._misses += 1
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**tries)
-        return longest * self._chance.uniform(0.5, 1.0)
+        self._taken_in_row += 1
+        if self._taken_in_row >= MISSES:
+            longest = min(LONGEST_REST, FIRST_REST * 2.0**self._rests)
+            self._rests_until = self._clock() + longest * self._chance.uniform(0.5, 1.0)
+            self._rests += 1
+            self._taken_in_row = 0
 
     def note_missed(self) -> None:
         """Note that a partition was found committed."""
         self._misses += 1
+        self._taken_in_row = 0
 
     def note_moved(self) -> None:
         """Note that a partition was neither taken nor committed."""
-        self._misses = 0
+        self._misses = self._taken_in_row = self._rests = 0
+
+    @property
+    def rest(self) -> float:
+        """The seconds until the next partition may be tried."""
+        return max(0.0, self._rests_until - self._clock())
 
     def is_overdue(self, key: Key, grace: float) -> bool:
         """Whether a partition has been taken for so long that it should be waited for.
@@ -95,7 +103,7 @@ class Sharing:
         """
         if key not in self._taken:
             return False
-        return self._clock() - self._taken[key][1] > GRACES * grace
+        return self._clock() - self._taken[key] > GRACES * grace
 
     def wait_again(self, key: Key) -> None:
         """Note that a taken partition is waited for; if it is taken again, that counts anew."""
@@ -118,13 +126,9 @@ class Sharing:
             if losses.get(key, 0.0) + mine >= most
         }
 
-    def look(self, *, expired: bool) -> Collection[Key] | None:
-        """Return the committed partitions if it is time to look again; otherwise None.
-
-        Args:
-            expired: whether the pause of a taken partition is over.
-        """
-        if self._misses < MISSES and not expired:
+    def look(self) -> Collection[Key] | None:
+        """Return the committed partitions if it is time to look again; otherwise None."""
+        if self._misses < MISSES or self.rest:
             return None
         now = self._clock()
         if now - self._looked < LOOK_EVERY:

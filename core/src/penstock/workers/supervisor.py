@@ -54,6 +54,8 @@ SHORTEST_SILENCE = 10.0
 # How long canceled workers may roll back before they are killed; everything ends within 5 s.
 CANCEL_SECONDS = 3.5
 STDERR_TAIL = 4000
+# An attempt without bytes may be at a partition that another execution has; later it surely waits.
+UNSURE_SECONDS = 3.0
 # Tables whose rows are committed in one transaction, which locks all of them.
 MOST_JOINED = 20
 # Rows that crash native code will do so again: one more try is enough.
@@ -240,8 +242,7 @@ class Supervisor:
         """Drop the partitions that other executions have committed, if it is time to look."""
         if self._sharing is None or not (self._waiting or self._delayed):
             return
-        expired = any(assignment.is_taken for assignment in self._waiting)
-        committed = self._sharing.look(expired=expired)
+        committed = self._sharing.look()
         if committed is None:
             return
         self._waiting = deque(a for a in self._waiting if a.work.key not in committed)
@@ -252,22 +253,25 @@ class Supervisor:
         """Give idle workers their next partition; return False if there is nothing to wait for."""
         now = time.monotonic()
         while self._delayed and self._delayed[0][0] <= now:
-            assignment = heapq.heappop(self._delayed)[2]
-            # A taken one comes after those of which nothing is known.
-            (self._waiting.append if assignment.is_taken else self._waiting.appendleft)(assignment)
+            self._waiting.appendleft(heapq.heappop(self._delayed)[2])
         self._drop_committed()
         if self._stopped:
             self._waiting = deque(a for a in self._waiting if self._may_start(a))
             self._delayed = [item for item in self._delayed if self._may_start(item[2])]
             heapq.heapify(self._delayed)
         busy = len(self._busy())
-        while self._waiting and busy < self.allowed:
+        while self._waiting and busy < self.allowed and not self._rest:
             process = self._idle_process(self._waiting[0].work.spec)
             if process is None:
                 break
             self._assign(process, self._next())
             busy += 1
         return bool(busy or self._waiting or self._delayed)
+
+    @property
+    def _rest(self) -> float:
+        """The seconds for which no partition is tried, because other executions have them."""
+        return 0.0 if self._sharing is None else self._sharing.rest
 
     def _next(self) -> list[_Assignment]:
         """Take the next assignment, or a group of small ones, from the queue."""
@@ -396,6 +400,8 @@ class Supervisor:
         timeout = SHORT_TICK if self._steering and self._steering.begins else TICK
         if self._delayed:
             timeout = min(timeout, max(0.0, self._delayed[0][0] - time.monotonic()))
+        if rest := self._rest:
+            timeout = min(timeout, rest)
         before = time.monotonic()
         ready = self._selector.select(timeout)
         now = time.monotonic()
@@ -482,10 +488,13 @@ class Supervisor:
         if isinstance(event, Opened):
             assignment.opened = event
             return True
+        if isinstance(event, Progress) and not event.bytes and event.seconds < UNSURE_SECONDS:
+            return True  # it may still turn out to be taken
         if isinstance(event, Failed) and event.error["error"] == Taken.__name__:
             assignment.opened, assignment.is_taken = None, True
             del process.assignments[assignment.work.key]
-            self._delay(assignment, self._sharing.pause(assignment.work.key))
+            self._sharing.note_taken(assignment.work.key)
+            self._waiting.append(assignment)
             return True
         if isinstance(event, Committed) and event.already:
             assignment.opened = None

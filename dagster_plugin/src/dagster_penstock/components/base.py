@@ -44,7 +44,20 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
         OpSpec | None,
         dg.Resolver.default(
             description="The step: its name, tags, pool and backfill policy.",
-            examples=[{"pool": "warehouse", "backfill_policy": {"type": "multi_run"}}],
+            examples=[
+                {
+                    "pool": "warehouse",
+                    "backfill_policy": {"type": "multi_run", "max_partitions_per_run": 30},
+                }
+            ],
+        ),
+    ] = None
+    workers: Annotated[
+        int | None,
+        dg.Resolver.default(
+            description="The number of workers that share the partitions of the component's only"
+            " table, each in a step of its own; by default one step copies everything.",
+            examples=[4],
         ),
     ] = None
     translation: Annotated[
@@ -124,6 +137,7 @@ class CopiesComponent(dg.Component, dg.Model, dg.Resolvable):
             pool=op.pool,
             op_tags=op.tags,
             description=op.description,
+            workers=self.workers,
         )
         def copies(context: dg.AssetExecutionContext) -> Iterator[CopyEvent]:
             yield from self.execute(context, PenstockResource())

@@ -20,6 +20,7 @@ from dagster_penstock.identity import batch_id_of, next_id, reexecuted_by_user, 
 from dagster_penstock.metadata import MaterializationHistory
 from dagster_penstock.reports import CopyFailure, copy_report
 from dagster_penstock.sources import Upstream
+from dagster_penstock.workers import verified_by_worker
 from penstock import (
     Committed,
     CopySpec,
@@ -102,6 +103,8 @@ class Copy(ABC):
         self._verified: Verified | None = None
         self._run_id = ""
         self.keys = {}
+        self.committed = 0
+        """The partitions that this worker has committed."""
 
     # Methods that differ between a copy by asset partitions and that of a whole table
 
@@ -145,19 +148,7 @@ class Copy(ABC):
         Raises:
             PenstockError: some partitions could not be copied; see `failure`.
         """
-        status = penstock.create(
-            request.spec,
-            partitions=request.partitions,
-            series=request.series or None,
-            renew=request.renew,
-        )
-        if status.renewed:
-            self._context.log.warning(
-                f"{self.asset.to_user_string()}: run {request.run_id} starts over: {status.renewed}"
-            )
-        if request.check is not None:
-            request.check(status.run.plan)
-        yield from self.on_planned(status)
+        yield from self.on_planned(self._create(request, renew=request.renew))
         try:
             for event in self._resume(request):
                 yield from self.take(event)
@@ -206,11 +197,67 @@ class Copy(ABC):
         spec = replace(request.spec, run_id=run_id)
         yield from self.run(replace(request, spec=spec))
 
+    def plan(self, request: TableRequest) -> None:
+        """Plan the run for its workers, after `start`.
+
+        Raises:
+            PenstockError: the run cannot be planned.
+        """
+        self._create(request, renew=request.renew)
+
+    def work(self, request: TableRequest) -> Iterator[CopyEvent]:
+        """Copy partitions of the planned run as one of its workers, after `start`.
+
+        Raises:
+            PenstockError: some partitions could not be copied; see `failure`.
+        """
+        spec = request.spec
+        # The definition may have changed since the run was planned.
+        yield from self.on_planned(self._create(request, renew=False))
+        options = {option: getattr(spec, option) for option in _EXECUTION_OPTIONS}
+        if request.as_of_now:
+            options["on_snapshot_lost"] = "accept"
+        events = penstock.work(
+            request.run_id,
+            source=spec.source,
+            target=spec.target,
+            control_schema=spec.control_schema,
+            streams=self.degree,
+            verify=spec.verify,
+            **options,
+        )
+        for event in self._narrated(request, events):
+            if isinstance(event, Committed) and not event.already:
+                self.committed += 1
+            yield from self.take(event)
+
+    @property
+    def finished(self) -> Finished | None:
+        """The end of this execution; None if there was none."""
+        return self._finished
+
+    @property
+    def verified(self) -> Verified | None:
+        """The comparison of both sides that this execution made; None if it made none."""
+        return self._verified
+
+    def _create(self, request: TableRequest, *, renew: bool) -> RunStatus:
+        status = penstock.create(
+            request.spec,
+            partitions=request.partitions,
+            series=request.series or None,
+            renew=renew,
+        )
+        if status.renewed:
+            self._context.log.warning(
+                f"{self.asset.to_user_string()}: run {request.run_id} starts over: {status.renewed}"
+            )
+        if request.check is not None:
+            request.check(status.run.plan)
+        return status
+
     def _resume(self, request: TableRequest) -> Iterator[Event]:
         """Copy what the run has not committed yet, and yield events with partition keys.
-
-        The step's log gets a line every few seconds, and a report at the end. Closing this
-        iterator, as Dagster does when it interrupts a step, ends the copy at once.
 
         Raises:
             PenstockError: some partitions were not copied, or a final step failed.
@@ -226,6 +273,19 @@ class Copy(ABC):
             verify=spec.verify,
             **{option: getattr(spec, option) for option in _EXECUTION_OPTIONS},
         )
+        yield from self._narrated(request, events)
+
+    def _narrated(
+        self, request: TableRequest, events: Generator[Event, None, None]
+    ) -> Iterator[Event]:
+        """Execute the run, and yield events with partition keys.
+
+        The step's log gets a line every few seconds, and a report at the end. Closing this
+        iterator, as Dagster does when it interrupts a step, ends the copy at once.
+
+        Raises:
+            PenstockError: some partitions were not copied, or a final step failed.
+        """
         name, log = self.asset.to_user_string(), self._context.log
         try:
             with closing(events):
@@ -288,6 +348,9 @@ class Copy(ABC):
     def finish(self, status: RunStatus) -> Iterator[CopyEvent]:
         """Finish a complete run, and yield its last events."""
         if self._checked and self._verified is None:
+            # A worker compared both sides while it held the snapshot.
+            self._verified = verified_by_worker(self._context, status.run.run_id)
+        if self._checked and self._verified is None:
             # An earlier try completed the run, but could not report the comparison.
             self._verified = self._compare(status.run.run_id)
         yield from self.done(status)
@@ -301,13 +364,17 @@ class Copy(ABC):
             return False
         return all(step.id in status.steps_done for step in status.run.plan.load.after)
 
-    def failure(self, error: PenstockError) -> CopyFailure:
+    def failure(self, error: PenstockError, *, others_work: bool = False) -> CopyFailure:
         """Return the failure of the copy, for the failure of the step.
 
         A run that retries cannot help is given up, so that others need not wait for it.
+
+        Args:
+            error: the error.
+            others_work: whether other workers go on with the run.
         """
         spec, run_id = self._spec_without_keys, self._run_id
-        if run_id and not error.transient:
+        if run_id and not error.transient and not others_work:
             with suppress(PenstockError):
                 penstock.give_up(
                     run_id, target=self._spec.target, control_schema=spec.control_schema

@@ -226,7 +226,7 @@ class MySqlRecords(ServerRecords):
             return self._in_transaction(lambda: self._lock_rows(run_id, hold, partition_ids), body)
 
     def _lock_rows(self, run_id: str, hold: Hold, partition_ids: Sequence[str]) -> None:
-        exclusive = hold in (Hold.CHANGE, Hold.ALONE)
+        exclusive = hold in (Hold.CHANGE, Hold.NOTE, Hold.ALONE)
         # As an attempt does when it commits: the run cannot be restarted while the lock is held.
         mode = "FOR UPDATE" if exclusive else "LOCK IN SHARE MODE"
         run = f"SELECT 1 FROM {self.table_name('run')} WHERE run_id = %s {mode}"

@@ -210,7 +210,7 @@ class PostgresRecords(SqlRecords):
         if len(run_ids) > 1:
             # A table locked by another session is left to its own transaction, which waits longer.
             yield (f"SET LOCAL lock_timeout = {JOINED_LOCK_MS}".encode(),)
-        mode = "NO KEY UPDATE" if hold is Hold.CHANGE else _SHARED
+        mode = "NO KEY UPDATE" if hold in (Hold.CHANGE, Hold.NOTE) else _SHARED
         # Lock in a fixed order, so that two batches cannot deadlock.
         yield self._lock_all("run", "run_id", run_ids, mode)
         if hold is Hold.STEP:
@@ -237,8 +237,8 @@ class PostgresRecords(SqlRecords):
         with translated("target"):
             self.attend(run_id)
             # The statements that follow see what others have committed in the meantime.
-            if hold in (Hold.CHANGE, Hold.STEP):
-                reads = self.reads([run_id], hold)
+            if hold in (Hold.CHANGE, Hold.NOTE, Hold.STEP):
+                reads = () if hold is Hold.NOTE else self.reads([run_id], hold)
                 with self._connection.transaction_of(*self._locking([run_id], hold), reads=reads):
                     return body()
             with self._connection.transaction():

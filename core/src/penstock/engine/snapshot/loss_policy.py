@@ -63,8 +63,7 @@ class OptionPolicy:
         elif view.spec.snapshot == "shared":
             if view.snapshot is not None:
                 try:
-                    view.adopt(source)
-                    view.join(control)
+                    view.adopt(source, control)
                 except SnapshotLost:
                     pass
                 else:
@@ -109,8 +108,7 @@ class OptionPolicy:
             return False
         with closing(view.open()) as source:
             try:
-                view.adopt(source)
-                view.join(control)
+                view.adopt(source, control)
             except SnapshotLost:
                 return False
         yield view.event("adopted", "another process still holds the run's snapshot")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -19,7 +18,7 @@ from penstock.backends.api.source import (
 )
 from penstock.engine.snapshot.handle import SnapshotHandle
 from penstock.engine.snapshot.planned_columns import check_columns
-from penstock.errors import Blocked, PlanningError, SnapshotLost, Superseded
+from penstock.errors import Blocked, PlanningError, SnapshotLost
 from penstock.events import Event, SnapshotChanged, Warned
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Files
 from penstock.model.plans import PartitionPlan
@@ -34,8 +33,6 @@ Hold = Callable[[Sequence[Relation]], tuple[HeldSnapshot, float]]
 """Takes a snapshot to read relations with; returns it with its time by the monotonic clock."""
 # How often to try to take a snapshot while another session waits to change the table.
 TAKES = 3
-# Other sessions that hold a snapshot, as stored with a run: the newest ones.
-MOST_HOLDERS = 4
 
 
 class LossPolicy(Protocol):
@@ -243,40 +240,49 @@ class SourceView:
         if self.readable is not None:
             source.adopt(self.readable)
 
-    def adopt(self, source: SourceCatalog) -> None:
+    def adopt(self, source: SourceCatalog, control: ControlStore | None = None) -> None:
         """Have a catalog read with the newest snapshot, whichever process holds it.
+
+        Args:
+            source: the catalog. If the snapshot is lost, it reads as before.
+            control: the target's control store, if this process is to hold the snapshot, too, as
+                far as it is shared.
 
         Raises:
             SnapshotLost: none does.
         """
+        if control is not None and self.shares and isinstance(self.backend, JoinsSnapshots):
+            # First: whoever holds it may end at any moment, and a catalog that reads with a
+            # snapshot cannot tell what was written since.
+            self._try_tokens(lambda held: self._hold_too(held, control))
+        self._try_tokens(source.adopt)
+
+    def _hold_too(self, snapshot: Snapshot, control: ControlStore) -> None:
+        if self.handle.holds:
+            return
+        assert self.snapshot is not None
+        self.handle.join(lambda: self._join(snapshot, self.spec.relation))
+        self._token = self.handle.token
+        control.generations.add_holder(self.run_id, self.generation, self.snapshot, self._token)
+
+    def _try_tokens(self, use: Callable[[Snapshot], None]) -> None:
+        """Call a function with the newest snapshot, by each of its tokens until one is held.
+
+        Raises:
+            SnapshotLost: none is.
+        """
         assert self.snapshot is not None and self.readable is not None
-        tokens = dict.fromkeys((self.readable.token, self.snapshot.token, *self.snapshot.also))
         lost: SnapshotLost | None = None
-        for token in tokens:
+        for token in dict.fromkeys((self.readable.token, self.snapshot.token, *self.snapshot.also)):
             try:
-                source.adopt(replace(self.snapshot, token=token))
+                use(replace(self.snapshot, token=token))
             except SnapshotLost as error:
                 lost = lost or error
             else:
-                self._token = token
+                self._token = self.handle.token or token
                 return
         assert lost is not None
         raise lost
-
-    def join(self, control: ControlStore) -> None:
-        """Hold the newest snapshot here, too, and store that, so that others can read with it."""
-        if not self.shares or self.handle.holds or not isinstance(self.backend, JoinsSnapshots):
-            return
-        readable = self.readable
-        assert readable is not None
-        self.handle.join(lambda: self._join(readable, self.spec.relation))
-        self._token = self.handle.token
-        *before, newest = self.snapshots
-        also = (*newest.also, self._token)[-MOST_HOLDERS:]
-        self.snapshots = (*before, replace(newest, also=also))
-        # Another process may be faster: then it is stored by one token less.
-        with suppress(Superseded):
-            self.store(control, self.state, nothing_committed=False)
 
     def use_plan(self, plan: PartitionPlan) -> None:
         """Set the plan, which decides what a rewrite of the table means for the run."""

@@ -308,6 +308,19 @@ class Generations(Protocol):
         """
         ...
 
+    def add_holder(self, run_id: str, generation: int, snapshot: Snapshot, token: str) -> None:
+        """Store that another session holds a run's newest snapshot, unless that was replaced.
+
+        Only the newest few are kept.
+
+        Args:
+            run_id: the id of the run.
+            generation: the generation that the run is expected to be in.
+            snapshot: the snapshot that the run is expected to have.
+            token: the session's own token for it.
+        """
+        ...
+
     def set_view(
         self,
         run_id: str,

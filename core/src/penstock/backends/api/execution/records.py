@@ -31,6 +31,8 @@ class Hold(Enum):
 
     CHANGE = "change"
     """Changes of the run."""
+    NOTE = "note"
+    """Changes of the run, for a moment: nothing else is read in the transaction."""
     STEP = "step"
     """Restarts of the run, and removal of any of its commit records."""
     RECOPY = "recopy"

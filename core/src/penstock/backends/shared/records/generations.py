@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from penstock.backends.api.execution.control import NewRun, RunRow
@@ -15,10 +16,14 @@ from penstock.backends.shared.records.run_records import new_row, view_columns
 from penstock.backends.shared.records.step_records import StepRecords
 from penstock.errors import PenstockError
 from penstock.model.awaited import during
+from penstock.model.codec import from_json, to_json
 from penstock.model.plans import LoadPlan
 from penstock.model.snapshots import Snapshot, SourceState
 
 T = TypeVar("T")
+
+# Other sessions that hold a run's snapshot, as stored: the newest ones.
+MOST_HOLDERS = 4
 
 
 class Generations:
@@ -157,6 +162,18 @@ class Generations:
             self._store.transact(run.run_id, change, Hold.ALONE)
 
     # Views
+
+    def add_holder(self, run_id: str, generation: int, snapshot: Snapshot, token: str) -> None:
+        def change() -> None:
+            row = self._runs.row(run_id, ("generation", "snapshots"))
+            stored = from_json(tuple[Snapshot, ...], row["snapshots"]) if row else ()
+            if not row or row["generation"] != generation or stored[-1:] != (snapshot,):
+                return
+            also = (*stored[-1].also, token)[-MOST_HOLDERS:]
+            snapshots = (*stored[:-1], replace(stored[-1], also=also))
+            self._runs.change(run_id, {"snapshots": to_json(snapshots)})
+
+        self._store.transact(run_id, change, Hold.NOTE)
 
     def set_view(
         self,

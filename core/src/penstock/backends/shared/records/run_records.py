@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from penstock.backends.api.execution.control import (
@@ -18,6 +19,7 @@ from penstock.backends.api.execution.control import (
 )
 from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore, Row
 from penstock.backends.shared.attempts.refusals import superseded
+from penstock.backends.shared.native import VERSION
 from penstock.errors import PenstockError, PermanentError
 from penstock.model.awaited import during
 from penstock.model.codec import from_json, to_json
@@ -111,7 +113,7 @@ class RunRecords:
             released = status == "done" and self._is_released(run_id) is False
             self.change(run_id, {**changes, **({"snapshot_released_at": NOW} if released else {})})
 
-        self._records.transact(run_id, change)
+        self._records.transact(run_id, change, Hold.NOTE)
 
     @during("storing how the runs ended")
     def set_statuses(self, statuses: Mapping[str, tuple[str, Sequence[Mapping[str, Any]]]]) -> None:
@@ -168,7 +170,7 @@ class RunRecords:
                 self.change(run_id, {"snapshot_released_at": NOW if released else None})
             return was is not None
 
-        return self._records.transact(run_id, change)
+        return self._records.transact(run_id, change, Hold.NOTE)
 
     def _is_released(self, run_id: str) -> bool | None:
         """Whether a run is released; None if it does not exist."""
@@ -215,7 +217,7 @@ def new_row(run: NewRun) -> Row:
     return {
         "run_id": run.run_id,
         "spec": dict(run.spec),
-        "plan": to_json(run.plan),
+        "plan": to_json(replace(run.plan, written_by=VERSION)),
         "partitions": len(run.plan.partitions),
         "fingerprint": run.plan.fingerprint,
         **view_columns(run.state, [run.snapshot] if run.snapshot else []),

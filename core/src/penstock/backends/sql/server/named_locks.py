@@ -111,7 +111,7 @@ class LockRecords(StageRecords[S]):
             return body()
 
     def _hold_for(self, run_id: str, hold: Hold) -> None:
-        whole = hold in (Hold.CHANGE, Hold.ALONE)
+        whole = hold in (Hold.CHANGE, Hold.NOTE, Hold.ALONE)
         self.hold_run(run_id, shared=not whole)
         if not whole:
             name = self.lock(f"penstock:committed:{run_id}")
