@@ -18,8 +18,21 @@ ONE_APPEND = "one task, append"
 CELERY = "group, CeleryExecutor"
 WORKER = "group, a worker holds"
 RECOPY = "group, recopy"
+WORKERS = "group, workers"
 AFTER = "group after two tasks"
-FORMS = (GROUP, ONE_TASK, ONE_APPEND, UNSHARED, APPEND, WIRED, RECOPY, AFTER, CELERY, WORKER)
+FORMS = (
+    GROUP,
+    ONE_TASK,
+    ONE_APPEND,
+    UNSHARED,
+    APPEND,
+    WIRED,
+    RECOPY,
+    AFTER,
+    CELERY,
+    WORKER,
+    WORKERS,
+)
 
 # When the copy is disturbed.
 BEFORE = "while the first of two tasks before the group runs"
@@ -110,12 +123,12 @@ class Row:
             yield Cell(form, self.moment, self.acts, ends, form in self.usual)
 
 
-_MAPPED = (GROUP, UNSHARED, WIRED, APPEND)
+_MAPPED = (GROUP, WORKERS, UNSHARED, WIRED, APPEND)
 
 
 def _groups(ends: str, *other_forms: str) -> dict[str, str]:
     """Return the outcome for a group, and for the other forms that are tested."""
-    return dict.fromkeys((GROUP, *other_forms), ends)
+    return dict.fromkeys((GROUP, WORKERS, *other_forms), ends)
 
 
 def _every(ends: str, one_task: str) -> dict[str, str]:
@@ -146,7 +159,7 @@ ROWS = (
         COPYING,
         (MARK_RUN_FAILED, CLEAR_RUN_FAILED, CLEAR_VERIFY_DOWN),
         dict.fromkeys((*_MAPPED, CELERY), GREEN),
-        usual=(GROUP,),
+        usual=(GROUP, WORKERS),
     ),
     Row(
         COPYING,
@@ -160,7 +173,12 @@ ROWS = (
     ),
     Row(COPYING, (CLEAR_RUN,), {**_every(GREEN, GREEN), CELERY: GREEN}, usual=(GROUP,)),
     Row(COPYING, (CLEAR_RUN_FAILED,), {**_groups(GREEN), ONE_TASK: GREEN}),
-    Row(FAILED, (CLEAR_RUN_FAILED,), {**_every(GREEN, GREEN), CELERY: GREEN}, usual=(GROUP,)),
+    Row(
+        FAILED,
+        (CLEAR_RUN_FAILED,),
+        {**_every(GREEN, GREEN), CELERY: GREEN},
+        usual=(GROUP, WORKERS),
+    ),
     Row(FAILED, (CLEAR_RUN,), _every(GREEN, GREEN)),
     Row(FAILED, (MARK_RUN_SUCCESS,), {**_groups(TAKEN), ONE_TASK: TAKEN}),
     Row(DONE, (CLEAR_RUN,), {**_every(GREEN, GREEN), RECOPY: GREEN, CELERY: GREEN}),
@@ -203,23 +221,38 @@ ROWS = (
     Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
     Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_DOWN), {**_groups(GREEN, CELERY), ONE_TASK: GREEN}),
     Row(COPYING, (MARK_COPY_FAILED, CLEAR_COPY_BOTH), _groups(GREEN)),
-    Row(COPYING, (MARK_COPY_SUCCESS,), {**_every(GREEN, TAKEN), CELERY: GREEN}, usual=(GROUP,)),
+    Row(
+        COPYING,
+        (MARK_COPY_SUCCESS,),
+        {**_every(GREEN, TAKEN), CELERY: GREEN},
+        usual=(GROUP, WORKERS),
+    ),
     Row(COPYING, (MARK_COPIES_SUCCESS,), _groups(GREEN, UNSHARED)),
     Row(COPYING, (CLEAR_COPY,), {**_groups(GREEN), ONE_TASK: GREEN}),
     Row(COPYING, (CLEAR_COPY_DOWN,), {**_groups(GREEN), ONE_TASK: GREEN}),
     Row(COPYING, (CLEAR_COPY_UP,), _groups(GREEN)),
     Row(COPYING, (CLEAR_COPIES,), _groups(GREEN, UNSHARED)),
     Row(FAILED, (CLEAR_COPY,), {**_groups(RED, UNSHARED), ONE_TASK: GREEN}),
-    Row(FAILED, (CLEAR_COPY_DOWN,), {**_every(GREEN, GREEN), RECOPY: GREEN, CELERY: GREEN}),
+    # Each worker fails at the same partition, so one of them is not all.
+    Row(
+        FAILED,
+        (CLEAR_COPY_DOWN,),
+        {**_every(GREEN, GREEN), RECOPY: GREEN, CELERY: GREEN, WORKERS: RED},
+    ),
     Row(FAILED, (CLEAR_COPY_UP,), _groups(RED)),
     Row(FAILED, (CLEAR_COPIES_FAILED,), _groups(GREEN)),
-    Row(FAILED, (MARK_COPY_SUCCESS,), _every(GREEN, RED), usual=(UNSHARED,)),
+    Row(FAILED, (MARK_COPY_SUCCESS,), {**_every(GREEN, RED), WORKERS: RED}, usual=(UNSHARED,)),
     Row(DONE, (CLEAR_COPY,), {**_groups(GREEN, UNSHARED, RECOPY), ONE_TASK: GREEN}),
     Row(DONE, (CLEAR_COPY_DOWN,), {**_groups(GREEN, UNSHARED, RECOPY, CELERY), ONE_TASK: GREEN}),
     Row(DONE, (CLEAR_COPY_UP,), _groups(GREEN, UNSHARED, RECOPY), usual=(GROUP,)),
     Row(DONE, (REFUSE_ROWS, CLEAR_COPY), _groups(GREEN, UNSHARED, RECOPY), usual=(RECOPY,)),
     Row(DONE, (REFUSE_ROWS, CLEAR_COPY_UP), _groups(GREEN, UNSHARED, RECOPY)),
-    Row(DONE, (REFUSE_ROWS, CLEAR_COPY_DOWN), {GROUP: GREEN, UNSHARED: RED, RECOPY: RED}),
+    Row(
+        DONE,
+        (REFUSE_ROWS, CLEAR_COPY_DOWN),
+        {GROUP: GREEN, WORKERS: GREEN, UNSHARED: RED, RECOPY: RED},
+        usual=(WORKERS,),
+    ),
     Row(DONE, (REFUSE_ROWS, CLEAR_VERIFY_UP), _groups(GREEN, UNSHARED, RECOPY), usual=(GROUP,)),
     Row(DONE, (CLEAR_COPY_BOTH,), _groups(GREEN)),
     Row(DONE, (CLEAR_COPIES,), _groups(GREEN, UNSHARED)),
@@ -231,8 +264,15 @@ ROWS = (
     Row(PLANNING, (MARK_PLAN_FAILED,), _groups(RED)),
     Row(PLANNING, (MARK_PLAN_FAILED, CLEAR_PREPARE_DOWN), _groups(GREEN), usual=(GROUP,)),
     Row(PLANNING, (MARK_VERIFY_SUCCESS,), _groups(GREEN)),
-    Row(PLANNING, (MARK_SNAPSHOT_SUCCESS,), _groups(RED)),
-    Row(COPYING, (MARK_SNAPSHOT_FAILED, CLEAR_SNAPSHOT), _groups(RED)),
+    # A worker takes the snapshot that no task holds.
+    Row(PLANNING, (MARK_SNAPSHOT_SUCCESS,), {**_groups(RED), WORKERS: GREEN}),
+    # Workers hold the snapshot, too.
+    Row(
+        COPYING,
+        (MARK_SNAPSHOT_FAILED, CLEAR_SNAPSHOT),
+        {**_groups(RED), WORKERS: GREEN},
+        (WORKERS,),
+    ),
     Row(COPYING, (CLEAR_SNAPSHOT,), _groups(GREEN, WIRED, APPEND), usual=(GROUP,)),
     Row(COPYING, (CLEAR_PREPARE,), _groups(GREEN)),
     Row(COPYING, (CLEAR_PREPARE_DOWN,), _groups(GREEN, UNSHARED, APPEND)),
@@ -258,7 +298,7 @@ ROWS = (
     Row(DONE, (MARK_VERIFY_FAILED, CLEAR_RUN_FAILED), _groups(GREEN)),
     # Nights
     Row(NIGHT, (CLEAR_RUN,), {**_groups(GREEN), ONE_TASK: GREEN}),
-    Row(NIGHT, (CLEAR_COPY_DOWN,), {**_groups(GREEN), ONE_TASK: GREEN}, usual=(GROUP,)),
+    Row(NIGHT, (CLEAR_COPY_DOWN,), {**_groups(GREEN), ONE_TASK: GREEN}, usual=(GROUP, WORKERS)),
     Row(NIGHT, (CLEAR_COPIES,), _groups(GREEN)),
     Row(NIGHT, (CLEAR_VERIFY_DOWN,), _groups(GREEN)),
     Row(NIGHT, (CLEAR_PREPARE_DOWN,), _groups(GREEN)),

@@ -8,16 +8,19 @@ from pathlib import Path
 
 import psutil
 
+from penstock_airflow.runs.results import taken_text
 from penstock_testkit.airflow import AirflowStack, Run, TaskInstance, until
 
 from .lines import (
     DAGS,
+    DEGREE,
     FEW,
     PACK,
     PARTITIONS,
     PATIENCE,
     VARIANTS,
     Lines,
+    at_gate,
     check_ended,
     family,
     partition_id,
@@ -119,6 +122,79 @@ def killed_after_commit(lines: Lines) -> None:
     lines.check_done(run, partitions=FEW)
     assert tries(run) == {gate.index: 2}
     assert "already committed; nothing was copied" in run.log("lines.copy", gate.index)
+
+
+def check_shared(lines: Lines, run: Run) -> None:
+    """Check that workers copied each partition once, and show what each has copied."""
+    lines.check_done(run)
+    copies = run.mapped("lines.copy")
+    assert [task.state for task in copies] == ["success"] * DEGREE
+    results = [run.xcom("lines.copy", task.map_index) for task in copies]
+    for task, result in zip(copies, results, strict=True):
+        label = taken_text(f"worker {task.map_index}", len(result["partitions"]), result["bytes"])
+        assert task.rendered_map_index == label
+        assert label in run.log("lines.copy", task.map_index)
+
+
+def shared_run(lines: Lines, variant: str = "workers") -> None:
+    """Workers go on past a partition that one of them holds."""
+    gate = lines.gate(5)
+    run = lines.run(variant)
+    gate.reached()
+    held, _ = at_gate(run, gate)
+    all_but_one(lines, run)
+    # The others wait for the one that is held: an end would say that the run is done.
+    states = {task.map_index: task.state for task in run.mapped("lines.copy")}
+    assert set(states.values()) == {"running"}, states
+    gate.open()
+    check_shared(lines, run)
+    assert tries(run) == {}
+    results = [run.xcom("lines.copy", index)["partitions"] for index in range(DEGREE)]
+    assert partition_id(5) in results[held]
+    assert sorted(name for names in results for name in names) == sorted(lines.records(run))
+
+
+def all_but_one(lines: Lines, run: Run) -> None:
+    """Wait until all partitions but one are committed."""
+    until(
+        lambda: True if len(lines.records(run)) == PARTITIONS - 1 else None,
+        4 * PATIENCE,
+        lambda: f"expected all partitions but one, found {lines.records(run)}",
+    )
+
+
+def killed_worker(lines: Lines, variant: str = "workers") -> None:
+    """What a killed worker was copying is copied by another, and its retry takes part again."""
+    gate = lines.gate(5)
+    run = lines.run(variant)
+    gate.reached()
+    index, task = at_gate(run, gate)
+    children = task.children(recursive=True)
+    all_but_one(lines, run)
+    task.kill()
+    check_ended(children)
+    run.wait_for("lines.copy", index, ["running"], try_number=2)
+    gate.reached()
+    other, _ = at_gate(run, gate)
+    before = lines.records(run)
+    gate.open()
+    check_shared(lines, run)
+    assert tries(run) == {index: 2}
+    assert partition_id(5) in run.xcom("lines.copy", other)["partitions"]
+    after = lines.records(run)
+    assert {name: after[name] for name in before} == before
+
+
+def cleared_worker(lines: Lines, variant: str = "workers") -> None:
+    """A worker that is cleared after the end finds nothing to do."""
+    run = lines.run(variant)
+    lines.check_done(run)
+    before = lines.records(run)
+    log = clear_copy(run, 2)
+    assert "worker 2: no partitions" in log
+    lines.check_done(run)
+    assert lines.records(run) == before
+    assert run.task("lines.copy", 2).rendered_map_index == "worker 2: no partitions"
 
 
 def marked_failed_in_mid_copy(lines: Lines, variant: str = "packed") -> None:

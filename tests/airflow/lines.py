@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -55,6 +56,7 @@ VARIANTS = {{
     "few": dict(mode="truncate", **FEW),
     "packed": dict(mode="truncate", **PACKED),
     "celery": dict(mode="truncate", executor="CeleryExecutor", **PACKED),
+    "workers": dict(mode="truncate", workers={DEGREE}, degree=1),
     "recopy": dict(mode="truncate", recopy=True, **PACKED),
     "append": dict(mode="append", **PACKED),
     "replace": dict(
@@ -121,6 +123,12 @@ AT_GATE = """
     SELECT count(*) FROM pg_locks
     WHERE locktype = 'advisory' AND NOT granted AND (classid, objid) = (0, %s)
         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+CLIENTS = """
+    SELECT client_port FROM pg_stat_activity JOIN pg_locks USING (pid)
+    WHERE locktype = 'advisory' AND NOT granted AND (classid, objid) = (0, %s)
+        AND datname = current_database()
 """
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -230,6 +238,11 @@ class Gate:
     def reached(self) -> None:
         """Wait until the partition's stream is at the gate."""
         self.waiting(1)
+
+    def clients(self) -> list[int]:
+        """Return the ports from which the processes at the gate are connected."""
+        with closing(connect(self._target)) as connection:
+            return [port for (port,) in connection.execute(CLIENTS, [self.partition])]
 
     def waiting(self, count: int, timeout: float = 2 * PATIENCE) -> None:
         until(
@@ -366,6 +379,26 @@ def family(run: Run, index: int) -> list[psutil.Process]:
         return found if len(found) > 1 else None
 
     return until(both, PATIENCE, lambda: f"{task} has only {task.children(recursive=True)}")
+
+
+def at_gate(run: Run, gate: Gate) -> tuple[int, psutil.Process]:
+    """Return the index of the mapped task that is at a gate, and its process."""
+
+    def find() -> tuple[int, psutil.Process] | None:
+        ports = gate.clients()
+        for copy in run.mapped("lines.copy"):
+            if copy.state != "running" or copy.pid is None:
+                continue
+            # A task may end while it is looked at.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                task = run.process("lines.copy", copy.map_index)
+                children = task.children(recursive=True)
+                used = {c.laddr.port for each in children for c in each.net_connections("tcp")}
+                if used.intersection(ports):
+                    return copy.map_index, task
+        return None
+
+    return until(find, 2 * PATIENCE, lambda: f"no task is at the gate: {run.tasks()}")
 
 
 def check_ended(processes: list[psutil.Process], within: float = PROMISED * SLOWER) -> None:

@@ -40,6 +40,21 @@ def test_a_mapped_task_that_times_out_leaves_nothing_behind(lines: Lines) -> Non
     copy_cases.timed_out_in_mid_copy(lines)
 
 
+@concurrent_test
+def test_workers_share_the_partitions(lines: Lines) -> None:
+    copy_cases.shared_run(lines)
+
+
+@concurrent_test
+def test_other_workers_go_on_when_one_is_killed(lines: Lines) -> None:
+    copy_cases.killed_worker(lines)
+
+
+@concurrent_test
+def test_a_worker_cleared_after_the_end_has_nothing_to_do(lines: Lines) -> None:
+    copy_cases.cleared_worker(lines)
+
+
 def test_no_password_is_visible_and_no_process_remains(
     real_stack: AirflowStack, lines_alone: Lines
 ) -> None:

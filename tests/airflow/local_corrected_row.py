@@ -33,6 +33,8 @@ VARIANTS = {
     "truncate": dict(mode="truncate", verify="checksums", **BY_KEY),
     # Updated, the row goes to the blocks of another partition.
     "blocks": dict(mode="append", strategy="ctid"),
+    "workers": dict(mode="truncate", verify="checksums", workers=2, degree=1, **BY_KEY),
+    "workers_blocks": dict(mode="append", strategy="ctid", workers=2, degree=1),
 }
 for name, arguments in VARIANTS.items():
     with DAG(f"lines_mended_{name}", schedule=None):
@@ -51,7 +53,7 @@ with DAG("lines_mended_whole", schedule=None):
 def prepare(stack: AirflowStack) -> None:
     """Add the DAGs of these cases to a new stack."""
     stack.add_dag(DAGS, "lines_mended_truncate")
-    for name in ("blocks", "whole"):
+    for name in ("blocks", "workers", "workers_blocks", "whole"):
         stack.unpause(f"lines_mended_{name}")
 
 
@@ -93,6 +95,33 @@ def test_clearing_the_failed_task_completes_the_run(lines: Lines) -> None:
 def test_clearing_the_failed_task_starts_over_if_the_row_has_moved(lines: Lines) -> None:
     run, failed = mended(lines, "blocks")
     assert "started over" in run.log("lines.copy", failed)
+
+
+def mended_by_workers(lines: Lines, variant: str) -> str:
+    """Fail on a row, correct it, clear the failed workers, and return their logs."""
+    execute(lines.target, REFUSE)
+    run = lines.run(f"mended_{variant}")
+    assert run.wait(timeout=4 * PATIENCE) == "failed"
+    workers = run.mapped("lines.copy")
+    # Each has tried it: the row might have been refused for a reason of one machine's.
+    assert {task.state for task in workers} == {"failed"}
+    execute(lines.source, MEND)
+    run.clear("lines.copy", only_failed=True, downstream=True)
+    for task in workers:
+        run.wait_for("lines.copy", task.map_index, try_number=task.try_number + 1)
+    check_each_row_once(lines, run)
+    assert {task.state for task in run.tasks()} == {"success"}
+    return "".join(run.log("lines.copy", task.map_index) for task in workers)
+
+
+@concurrent_test
+def test_clearing_failed_workers_completes_the_run(lines: Lines) -> None:
+    assert "read as of" in mended_by_workers(lines, "workers")
+
+
+@concurrent_test
+def test_clearing_failed_workers_starts_over_if_the_row_has_moved(lines: Lines) -> None:
+    assert "started over" in mended_by_workers(lines, "workers_blocks")
 
 
 @concurrent_test

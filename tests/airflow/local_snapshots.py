@@ -29,6 +29,11 @@ UPDATE_LAST = """
     UPDATE public.lineitem SET l_comment = 'changed'
     WHERE l_orderkey > (SELECT max(l_orderkey) - 100 FROM public.lineitem)
 """
+END_SESSIONS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name LIKE 'penstock:%' AND datname = current_database()
+"""
+UPDATE_ALL = "UPDATE public.lineitem SET l_comment = 'changed'"
 CHANGES = (
     UPDATE_LAST,
     "DELETE FROM public.lineitem WHERE l_orderkey BETWEEN 30000 AND 30100",
@@ -147,6 +152,33 @@ class SnapshotLossRun:
         }
 
 
+def at_work(lines: Lines) -> tuple[list[Gate], Run]:
+    """Begin a run of workers, each of which is held while some partitions are not read yet."""
+    numbers = range(DEGREE + 1, PARTITIONS + 1)
+    gates = [lines.gate(number) for number in numbers]
+    run = lines.run("workers")
+    until(
+        lambda: True if sum(len(gate.clients()) for gate in gates) == DEGREE else None,
+        4 * PATIENCE,
+        lambda: f"not every worker is at a gate: {run.tasks()}",
+    )
+    return gates, run
+
+
+@concurrent_test
+def test_workers_go_on_if_the_source_ends_all_sessions(lines: Lines) -> None:
+    gates, run = at_work(lines)
+    committed = lines.records(run)
+    execute(lines.source, END_SESSIONS)
+    for gate in gates:
+        gate.open()
+    lines.check_done(run)
+    # Nothing was written in between, so that another snapshot shows the same rows.
+    assert set(tries(run).values()) <= {2, 3}
+    after = lines.records(run)
+    assert {name: after[name] for name in committed} == committed
+
+
 def test_a_killed_triggerer_loses_the_snapshot(
     cases: ConcurrentCases, real_stack: AirflowStack, lineitem_servers: Servers
 ) -> None:
@@ -163,14 +195,20 @@ def test_a_killed_triggerer_loses_the_snapshot(
         all_of_them = (uncommitted, committed, accepted, restarted)
         for each in all_of_them:
             each.check_begun()
+        shared = exit_stack.enter_context(closing(Lines(stack, lineitem_servers)))
+        gates, shared_run = at_work(shared)
         stack.components["triggerer"].kill()
         for each in all_of_them:
             each.lines.check_no_backend(HOLDER)
         for each in (committed, accepted, restarted):
             execute(each.lines.source, UPDATE_LAST)
-        for each in all_of_them:
-            each.gate.open()
+        execute(shared.source, UPDATE_ALL)
+        for gate in (*gates, *(each.gate for each in all_of_them)):
+            gate.open()
         stack.components["triggerer"].start()
+        # Each worker has held it, so that it is not lost.
+        shared.check_done(shared_run)
+        assert tries(shared_run) == {}
         uncommitted.lines.check_done(uncommitted.run)
         committed.check_failed()
         # Clearing the failed tasks is a request for the current rows.

@@ -78,6 +78,8 @@ with DAG("clearing_one_append", schedule=None):
 NIGHT = dict(mode="upsert", incremental="xmin", deletes="hard")
 with DAG("clearing_night_group", schedule=None):
     copy_table(**NIGHT, **GROUP)
+with DAG("clearing_night_workers", schedule=None):
+    copy_table(workers={DEGREE}, **NIGHT, **{{**GROUP, "degree": 1}})
 with DAG("clearing_night_one_task", schedule=None):
     CopyTableOperator(task_id="lines", degree={DEGREE}, **NIGHT, **ENDS, **WHAT, **RETRIES)
 # A pool that counts deferred tasks, too.
@@ -87,6 +89,8 @@ with DAG("clearing_celery", schedule=None):
     copy_table(mode="truncate", executor="CeleryExecutor", **GROUP)
 with DAG("clearing_worker", schedule=None):
     copy_table(mode="truncate", snapshot_holder="worker", **GROUP)
+with DAG("clearing_workers", schedule=None):
+    copy_table(mode="truncate", workers={DEGREE}, **{{**GROUP, "degree": 1}})
 with DAG("clearing_recopy", schedule=None):
     copy_table(mode="truncate", recopy=True, **GROUP)
 with DAG("clearing_after", schedule=None):
@@ -114,8 +118,10 @@ DAG_IDS = {
     c.CELERY: "celery",
     c.WORKER: "worker",
     c.RECOPY: "recopy",
+    c.WORKERS: "workers",
     c.AFTER: "after",
 }
+NIGHTS = ("night_group", "night_workers", "night_one_task")
 # Permanent, so nothing retries it.
 REFUSE = """
     CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
@@ -140,7 +146,7 @@ def prepare(stack: AirflowStack) -> None:
     pool = {"name": "one_slot", "slots": 1, "include_deferred": True}
     stack.rest.call("POST", "/pools", pool)
     stack.add_dag(DAGS, "clearing_group")
-    for name in (*DAG_IDS.values(), "one_slot", "night_group", "night_one_task"):
+    for name in (*DAG_IDS.values(), "one_slot", *NIGHTS):
         stack.unpause(f"clearing_{name}")
 
 

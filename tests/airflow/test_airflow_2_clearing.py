@@ -30,6 +30,7 @@ AFTER_A_TASK = DAG_TEXT.replace(
 
     first() >> copy_table""",
 )
+OF_WORKERS = DAG_TEXT.replace("recopy=True", "workers=2, degree=1")
 FAILED = ("begin", "go on")
 MARKED = ("begin", "until the plan", "mark the DAG run failed", "go on")
 
@@ -96,6 +97,31 @@ def test_the_outcome_of_a_step_after_a_failed_copy(shop: Shop, step: str, ends: 
     assert state == ends, tasks
     if ends == "success":
         shop.assert_same("orders")
+
+
+def test_a_failed_worker_that_is_cleared_makes_the_run_green(shop: Shop) -> None:
+    refuse_once(shop)
+    state, tasks = after(shop, *FAILED, text=OF_WORKERS)
+    assert (state, tasks["lines.copy[0]"], tasks["lines.copy[1]"]) == (
+        "failed",
+        "failed",
+        "success",
+    )
+    # The other one has copied the row that was refused once.
+    shop.assert_same("orders")
+    cleared = ("clear the DAG run, only failed tasks", "go on")
+    state, tasks = after(shop, *cleared, text=OF_WORKERS)
+    assert state == "success", tasks
+    shop.assert_same("orders")
+
+
+def test_workers_cleared_after_the_end_have_nothing_to_do(shop: Shop) -> None:
+    state, tasks = after(shop, *FAILED, text=OF_WORKERS)
+    assert state == "success", tasks
+    refuse_once(shop)
+    state, tasks = after(shop, "clear the copies", "go on", text=OF_WORKERS)
+    assert (state, tasks["lines.copy[0]"], tasks["lines.copy[1]"]) == ("success",) * 3
+    shop.assert_same("orders")
 
 
 def test_copies_cleared_alone_keep_the_verified_rows(shop: Shop) -> None:

@@ -132,6 +132,16 @@ def test_full_refresh_with_swap(shop: Shop) -> None:
     shop.assert_no_session()
 
 
+def test_many_machines(shop: Shop) -> None:
+    run = shop.run(EXAMPLES / "many_machines.py", "many_machines").succeeded()
+    copies = run.mapped("lineitem.copy")
+    assert len(copies) == 8
+    found = [name for copy in copies for name in copy.value["partitions"]]
+    assert len(found) == len(set(found)) == run.task("lineitem.verify").value["partitions"] > 100
+    shop.assert_same("lineitem")
+    shop.assert_no_session()
+
+
 def test_many_tables(shop: Shop) -> None:
     shop.run(EXAMPLES / "many_tables.py", "many_tables").succeeded()
     for table in TABLES:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 DAG_FILE = """
 from airflow.providers.common.compat.sdk import DAG
 from penstock_airflow import (
-    CopyAllOperator, CopyPartitionOperator, CopyTableOperator, PlanCopyOperator, VerifyCopyOperator
+    CopyAllOperator, CopyPartitionOperator, CopyTableOperator, PlanCopyOperator, VerifyCopyOperator,
+    copy_table,
 )
 
 ENDS = {"source_conn_id": "pg_src", "target_conn_id": "pg_dst"}
@@ -62,7 +63,11 @@ with DAG("lineage", schedule=None, default_args={"retries": 0}) as dag:
         task_id="batch", **ENDS, tables=["public.orders", "public.more"], mode="recreate",
         target_schema="all", trigger_rule="all_done",
     )
-    proved >> query >> broken >> upsert >> batch
+    shared = copy_table(
+        group_id="shared", **ENDS, table="public.orders", target_table="dw.shared", mode="recreate",
+        strategy="range", key="id", partitions=4, workers=2, degree=1, snapshot="none",
+    )
+    proved >> query >> broken >> upsert >> shared >> batch
 """
 
 
@@ -208,6 +213,13 @@ def test_events_at_the_start_end_and_failure_have_tables_columns_and_rows(
     found = statistics(event)
     assert found is not None
     assert found[0] == 0
+
+    # Each worker, with the rows of what it has taken.
+    written = [statistics(event) for event in of(events, "shared.copy", "COMPLETE")]
+    assert len(written) == 2
+    assert sum(each[0] for each in written if each) == rows
+    (event,) = of(events, "shared.verify", "COMPLETE")
+    assert statistics(event) is None
 
     # Each table of a batch, with its rows.
     (event,) = of(events, "batch", "COMPLETE")

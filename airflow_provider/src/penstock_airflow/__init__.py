@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock_airflow.operators.copy_all import CopyAllOperator
     from penstock_airflow.operators.copy_partition import CopyPartitionOperator
     from penstock_airflow.operators.copy_table import CopyTableOperator
+    from penstock_airflow.operators.copy_worker import CopyWorkerOperator
     from penstock_airflow.operators.plan import PlanCopyOperator
     from penstock_airflow.operators.prepare import PrepareCopyOperator
     from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
@@ -29,6 +30,7 @@ _HOMES = {
     "CopyAllOperator": "operators.copy_all",
     "CopyPartitionOperator": "operators.copy_partition",
     "CopyTableOperator": "operators.copy_table",
+    "CopyWorkerOperator": "operators.copy_worker",
     "HoldSnapshotOperator": "operators.snapshot",
     "HoldSnapshotTrigger": "triggers.snapshot",
     "PenstockHook": "hooks.penstock",
@@ -44,6 +46,7 @@ __all__ = [
     "CopyAllOperator",
     "CopyPartitionOperator",
     "CopyTableOperator",
+    "CopyWorkerOperator",
     "HoldSnapshotOperator",
     "HoldSnapshotTrigger",
     "PenstockHook",

@@ -11,6 +11,7 @@ _OPERATORS = (
     "prepare",
     "plan",
     "copy_partition",
+    "copy_worker",
     "verify",
     "copy_table",
     "copy_all",
@@ -19,7 +20,7 @@ _OPERATORS = (
 
 
 _TRIGGERS = ("snapshot", "source_changed")
-_TRANSFERS = ("copy_table", "copy_all", "copy_partition")
+_TRANSFERS = ("copy_table", "copy_all", "copy_partition", "copy_worker")
 _GUIDE = "/docs/airflow.md"
 FIELD_BEHAVIOUR: dict[str, Any] = {
     # Every database has a use for each field: Extra has the parameters of its driver.

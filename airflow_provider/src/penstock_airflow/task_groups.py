@@ -15,11 +15,12 @@ from penstock_airflow.arguments.endpoint import TARGET_ARGUMENTS, Endpoint, endp
 from penstock_airflow.arguments.mistakes import check_arguments, parameters_of
 from penstock_airflow.arguments.options import non_default_options, options_of, table_in_errors
 from penstock_airflow.lineage.assets import alias_of
-from penstock_airflow.operators.approval import Approvable, approval_mistakes
+from penstock_airflow.operators.approval import Approvable, approval_mistakes, approvals_of
 from penstock_airflow.operators.base import AWAIT_SNAPSHOT
 from penstock_airflow.operators.copy_partition import CopyPartitionOperator
 from penstock_airflow.operators.copy_table import CopyTableOperator
-from penstock_airflow.operators.plan import PlanCopyOperator
+from penstock_airflow.operators.copy_worker import CopyWorkerOperator
+from penstock_airflow.operators.plan import PlanCopyOperator, worker_mistakes
 from penstock_airflow.operators.prepare import PrepareCopyOperator
 from penstock_airflow.operators.snapshot import HoldSnapshotOperator, ReleaseSnapshotOperator
 from penstock_airflow.operators.verify import VerifyCopyOperator
@@ -38,6 +39,7 @@ def copy_table(  # noqa: D417 - an entry for all options
     *,
     group_id: str | None = None,
     partitions_per_task: int = 1,
+    workers: int | None = None,
     recopy: bool | None = None,
     approve: Approvable | Sequence[Approvable] = (),
     response_timeout: timedelta | None = None,
@@ -114,7 +116,8 @@ def copy_table(  # noqa: D417 - an entry for all options
     """Create a task group that copies one table.
 
     Its tasks are `prepare`, `plan`, `copy` with a mapped task per partition, `verify`, and
-    `release`, a teardown that fails unless every partition is committed.
+    `release`, a teardown that fails unless every partition is committed. With `workers`, `copy` has
+    that many mapped tasks, which take the partitions one after the other.
 
     With `snapshot="shared"`, another task, `snapshot`, holds a snapshot of the source until no task
     needs it. That is the default, except in mode `replace` with `where`, because a past range of
@@ -130,8 +133,12 @@ def copy_table(  # noqa: D417 - an entry for all options
         source_aws_conn_id, target_aws_conn_id: for `s3://` URLs, Airflow connections of type `aws`
             with the keys; by default the machine that runs a task finds its own.
         group_id: the group's id; by default the name of the target's table.
-        degree: how many mapped tasks of this group run at once in one DAG run.
+        degree: how many mapped tasks of this group run at once in one DAG run; with `workers`, the
+            concurrent streams of each of them.
         partitions_per_task: partitions that one mapped task copies, one after the other.
+        workers: how many mapped tasks share the partitions, on any machines: each takes one that no
+            other is copying, until none is left, and the last one ends the run. None to deal the
+            partitions out beforehand.
         recopy: whether clearing a task copies again what it has committed. By default a single
             partition is copied again in modes replace and upsert, and a whole run in every mode but
             append.
@@ -165,7 +172,11 @@ def copy_table(  # noqa: D417 - an entry for all options
             # Of a group, `degree` means something else.
             options=non_default_options({**options, "degree": None}),
             endpoints=endpoints,
-            others=[*_wrong_settings(snapshot_holder, degree), *approval_mistakes(approve)],
+            others=[
+                *_wrong_settings(snapshot_holder, degree),
+                *approval_mistakes(approve),
+                *_wrong_workers(workers, partitions_per_task, approve, options),
+            ],
         )
     if snapshot is None:
         options["snapshot"] = _default_snapshot(options)
@@ -188,6 +199,7 @@ def copy_table(  # noqa: D417 - an entry for all options
             options,
             kwargs,
             partitions_per_task=partitions_per_task,
+            workers=workers,
             recopy=recopy,
             approval={"approve": approve, "response_timeout": response_timeout},
             deferrable=deferrable and snapshot_holder == "triggerer",
@@ -208,12 +220,34 @@ def _wrong_settings(snapshot_holder: Any, degree: Any) -> Iterator[str]:
         )
 
 
+def _wrong_workers(
+    workers: Any, partitions_per_task: Any, approve: Any, options: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield why mapped tasks cannot share the partitions of a group."""
+    if workers is None:
+        return
+    yield from worker_mistakes(workers, partitions_per_task)
+    if _is_single_partition(options):
+        cause = (
+            "partitions=1"
+            if options.get("partitions") == 1
+            else f'strategy="{options["strategy"]}"'
+        )
+        yield f"workers: expected several partitions to share, found one ({cause}); remove workers"
+    if isinstance(approve, Iterable) and "deletes" in approvals_of(approve):
+        yield (
+            "workers, approve: a worker ends the run, and cannot wait for a person's approval of "
+            'deletes; remove workers, or "deletes" from approve'
+        )
+
+
 def _mapped_tasks(
     endpoints: Mapping[str, Any],
     options: Mapping[str, Any],
     kwargs: dict[str, Any],
     *,
     partitions_per_task: int,
+    workers: int | None,
     recopy: bool | None,
     approval: Mapping[str, Any],
     deferrable: bool,
@@ -228,6 +262,7 @@ def _mapped_tasks(
         kwargs: arguments of every operator.
         deferrable: whether the triggerer holds the snapshot.
         partitions_per_task: as in `copy_table`.
+        workers: as in `copy_table`.
         recopy: as in `copy_table`.
         approval: `approve` and `response_timeout`.
         await_snapshot: as in `copy_table`.
@@ -239,6 +274,10 @@ def _mapped_tasks(
     on_snapshot_lost = options["on_snapshot_lost"]
     if outlet is None:
         outlet = _outlet(endpoints, options)
+    streams = options["degree"]
+    if workers is not None:
+        # Enough partitions for all of them.
+        options = {**options, "degree": workers * streams}
     prepare = PrepareCopyOperator(
         task_id="prepare", **endpoints, recopy=recopy, **approval, **options, **kwargs
     )
@@ -248,29 +287,42 @@ def _mapped_tasks(
         **target_arguments,
         run_id=run_id,
         partitions_per_task=partitions_per_task,
+        workers=workers,
         control_schema=schema,
         **kwargs,
     )
-    copy = CopyPartitionOperator.partial(
-        task_id="copy",
-        max_active_tis_per_dagrun=options["degree"],
+    arguments = {
+        "task_id": "copy",
         **endpoints,
-        control_schema=schema,
-        recopy=recopy,
-        # Set it here, because `degree` in the DAG's default_args is meant for the group.
-        degree=1,
-        attempts=options["attempts"] or 1,
-        await_snapshot=await_snapshot,
-        on_snapshot_lost=on_snapshot_lost,
+        "control_schema": schema,
+        "await_snapshot": await_snapshot,
+        "on_snapshot_lost": on_snapshot_lost,
         **kwargs,
         **copy_arguments,
-    ).expand(partition=plan.output)
+    }
+    if workers is None:
+        mapped = CopyPartitionOperator.partial(
+            max_active_tis_per_dagrun=streams,
+            recopy=recopy,
+            # Set it here, because `degree` in the DAG's default_args is meant for the group.
+            degree=1,
+            attempts=options["attempts"] or 1,
+            **arguments,
+        )
+    else:
+        mapped = CopyWorkerOperator.partial(
+            max_active_tis_per_dagrun=workers,
+            degree=streams,
+            attempts=options["attempts"] or 5,
+            **arguments,
+        )
+    copy = mapped.expand(partition=plan.output)
     verify = VerifyCopyOperator(
         task_id="verify",
         **endpoints,
         run_id=run_id,
         copied=copy.output,
-        degree=options["degree"],
+        degree=streams,
         control_schema=schema,
         await_snapshot=await_snapshot,
         on_snapshot_lost=on_snapshot_lost,
@@ -314,6 +366,7 @@ def copy_tables(  # noqa: D417 - an entry for all options
     file: str | os.PathLike[str] | None = None,
     mapped: bool = False,
     partitions_per_task: int = 1,
+    workers: int | None = None,
     recopy: bool | None = None,
     approve: Approvable | Sequence[Approvable] = (),
     response_timeout: timedelta | None = None,
@@ -400,6 +453,7 @@ def copy_tables(  # noqa: D417 - an entry for all options
         partitions_per_task, recopy, approve, response_timeout: as in `copy_table`, for all tables;
             a table's own override them.
         snapshot_holder, deferrable, await_snapshot, outlet: likewise.
+        workers: as in `copy_table`, for all groups; a table's own overrides it.
         source_conn_id, source, source_aws_conn_id, target_conn_id, target, target_aws_conn_id: as
             in `copy_table`, for all tables; a table's own override them.
         mode, strategy, key, where ...: the options of a copy, as in `penstock.CopySpec`, for all
@@ -429,6 +483,7 @@ def copy_tables(  # noqa: D417 - an entry for all options
     }
     group_arguments = {
         "partitions_per_task": partitions_per_task,
+        "workers": workers,
         "snapshot_holder": snapshot_holder,
         "deferrable": deferrable,
         "await_snapshot": await_snapshot,
@@ -437,11 +492,20 @@ def copy_tables(  # noqa: D417 - an entry for all options
         kwargs, known=parameters_of(copy_tables, BaseOperator), options=non_default_options(options)
     )
     tasks: list[TaskGroup | CopyTableOperator] = []
-    for table in _table_arguments(tables):
-        with table_in_errors(table):
-            check_arguments(table, known=parameters_of(copy_table, BaseOperator) | {"mapped"})
+    all_tables = list(_table_arguments(tables))
+    if workers is not None and not any(table.get("mapped", mapped) for table in all_tables):
+        raise UsageError("workers: expected mapped=True, of all tables or of one; found none")
+    for table in all_tables:
         arguments = {"mapped": mapped, **group_arguments, **common, **table}
-        if arguments.pop("mapped"):
+        is_group = arguments.pop("mapped")
+        alone = "workers: expected mapped=True beside it, since one task copies the table"
+        with table_in_errors(table):
+            check_arguments(
+                table,
+                known=parameters_of(copy_table, BaseOperator) | {"mapped"},
+                others=[alone] if table.get("workers") is not None and not is_group else (),
+            )
+        if is_group:
             tasks.append(copy_table(**arguments))
             continue
         name = arguments.pop("group_id", None) or _default_id(arguments)

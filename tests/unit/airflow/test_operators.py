@@ -45,6 +45,7 @@ def dag() -> Any:
             task_id="verify", run_id=prepare.output, copied=copy.output, **ENDS
         )
         verify >> first
+        penstock_airflow.copy_table(group_id="d", table="s.d", workers=3, **ENDS)
     return dag
 
 
@@ -72,6 +73,21 @@ def test_mapped_tasks_are_labelled_with_their_partition(dag: Any, task_id: str) 
     assert serialized(dag).get_task(task_id).map_index_template == template
 
 
+@pytest.mark.parametrize(
+    ("variables", "label"),
+    [({}, "worker 0"), ({"penstock_taken": "worker 0: 3 partitions"}, "worker 0: 3 partitions")],
+    ids=["at work", "ended"],
+)
+def test_workers_are_labelled_with_what_they_have_copied(
+    dag: Any, variables: dict[str, str], label: str
+) -> None:
+    mapped = dag.get_task("d.copy")
+    task = mapped.unmap({"partition": {"run_id": "r", "mode": "append", "label": "worker 0"}})
+    template = dag.get_template_env().from_string(mapped.map_index_template)
+    assert template.render(task=task, **variables) == label
+    assert serialized(dag).get_task("d.copy").map_index_template == mapped.map_index_template
+
+
 def test_a_custom_label_template_is_kept(dag: Any) -> None:
     own = penstock_airflow.CopyPartitionOperator.partial(
         task_id="own", map_index_template="{{ ti.map_index }}", **ENDS
@@ -91,6 +107,8 @@ def test_a_custom_label_template_is_kept(dag: Any) -> None:
         ("a.copy", "ReportLink", f"{REPORT}a.verify"),
         ("b.copy", "ReportLink", f"{REPORT}b.verify"),
         ("b.verify", "PartitionsLink", f"{PAGES}/b.copy/mapped"),
+        ("d.copy", "ReportLink", f"{REPORT}d.verify"),
+        ("d.verify", "PartitionsLink", f"{PAGES}/d.copy/mapped"),
     ],
 )
 def test_links_point_to_the_nearest_table_of_the_dag(
@@ -114,8 +132,11 @@ def test_links_survive_serialization(dag: Any) -> None:
     names = {task_id: task.extra_links for task_id, task in tasks.items() if task.extra_links}
     report, both = ["Run report"], ["Partitions", "Run report"]
     assert names == {
-        **dict.fromkeys(["prepare", "copy", "a.prepare", "a.copy", "b.prepare", "b.copy"], report),
-        **dict.fromkeys(["verify", "a.verify", "b.verify"], both),
+        **dict.fromkeys(
+            [f"{group}{task}" for group in ("", "a.", "b.", "d.") for task in ("prepare", "copy")],
+            report,
+        ),
+        **dict.fromkeys(["verify", "a.verify", "b.verify", "d.verify"], both),
     }
 
 

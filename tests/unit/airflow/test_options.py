@@ -267,6 +267,23 @@ def test_partitions_per_task_is_an_integer(value: Any) -> None:
             {"partitions_per_task": 0},
             "^a.b, group a_b: partitions_per_task: expected a whole number",
         ),
+        ({"workers": 0}, r"workers: expected .* from 1 to 1,024 .*max_map_length.*; found 0"),
+        ({"workers": True}, "workers: expected the number of mapped tasks .* found True"),
+        ({"workers": 1025}, "found 1025"),
+        (
+            {"workers": 2, "partitions_per_task": 4},
+            "^a.b, group a_b: workers, partitions_per_task: found both; .* remove partitions_per_",
+        ),
+        (
+            {"workers": 2, "partitions": 1},
+            r"workers: expected several partitions to share, found one \(partitions=1\)",
+        ),
+        ({"workers": 2, "strategy": "whole"}, r'found one \(strategy="whole"\); remove workers'),
+        (
+            {"workers": 2, "approve": ["drift", "deletes"]},
+            "workers, approve: a worker ends the run, and cannot wait",
+        ),
+        ({"workers": 2, "degree": "auto"}, "degree: expected the number .* found 'auto'"),
     ],
 )
 def test_a_group_rejects_the_same_options_as_its_operators(
@@ -320,6 +337,46 @@ def test_a_group_reports_all_mistakes_of_a_call_at_once() -> None:
         "mode: expected one of append, truncate, repla",
     ]
     assert "hunter2" not in error.value.message
+
+
+def test_workers_share_the_partitions_of_groups_alone() -> None:
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    tables: list[Any] = [
+        {"table": "a.b", "mapped": True},
+        {"table": "a.c", "mapped": True, "workers": 3},
+        {"table": "a.d", "mapped": True, "workers": None},
+        "a.e",
+    ]
+    with DAG("copies", schedule=None) as dag:
+        penstock_airflow.copy_tables(tables, **ENDS, workers=2, degree=6)
+    tasks: dict[str, Any] = dag.task_dict
+    workers = {name: tasks[f"{name}.plan"].workers for name in ("a_b", "a_c", "a_d")}
+    assert workers == {"a_b": 2, "a_c": 3, "a_d": None}
+    at_once = {
+        name: tasks[f"{name}.copy"].partial_kwargs["max_active_tis_per_dagrun"] for name in workers
+    }
+    assert at_once == {"a_b": 2, "a_c": 3, "a_d": 6}
+    streams = {name: tasks[f"{name}.copy"].partial_kwargs["degree"] for name in workers}
+    assert streams == {"a_b": 6, "a_c": 6, "a_d": 1}
+    # Enough partitions for all streams of all workers.
+    assert tasks["a_c.prepare"].options["degree"] == 18
+
+
+@pytest.mark.parametrize(
+    ("tables", "arguments", "message"),
+    [
+        ([{"table": "a.b", "workers": 2}], {}, "^a.b: workers: expected mapped=True beside it"),
+        (["a.b"], {"workers": 2}, "^workers: expected mapped=True, of all tables or of one"),
+    ],
+)
+def test_one_task_has_no_workers(
+    tables: list[Any], arguments: dict[str, Any], message: str
+) -> None:
+    from airflow.providers.common.compat.sdk import DAG  # noqa: PLC0415
+
+    with DAG("copies", schedule=None), pytest.raises(UsageError, match=message):
+        penstock_airflow.copy_tables(tables, **ENDS, **arguments)
 
 
 def test_tables_report_their_own_mistakes() -> None:

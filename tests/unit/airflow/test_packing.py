@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import Partition
 from penstock.model.extents import Bound, Key, KeyRange, KeyValues
-from penstock_airflow.runs.packing import MAX_LABEL, pack
+from penstock_airflow.runs.packing import MAX_LABEL, hire, pack
 
 LONGEST_IN_THE_GRID = 250
 
@@ -56,6 +56,20 @@ def test_each_entry_is_complete() -> None:
             "label": "p1 to p2: k [1, 2) to k [2, 3)",
         },
     ]
+
+
+def test_workers_have_no_partitions_of_their_own_and_divide_the_rate() -> None:
+    assert hire("r", "append", 40, workers=2, max_rate=100, gathers=True) == [
+        {"run_id": "r", "mode": "append", "label": label, "max_rate": 50, "gathers": True}
+        for label in ("worker 0", "worker 1")
+    ]
+
+
+@pytest.mark.parametrize(("workers", "count"), [(1, 1), (3, 3), (4, 3)])
+def test_there_are_no_more_workers_than_partitions(workers: int, count: int) -> None:
+    tasks = hire("r", "append", 3, workers=workers)
+    assert [task["label"] for task in tasks] == [f"worker {number}" for number in range(count)]
+    assert all("max_rate" not in task for task in tasks)
 
 
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=60), st.integers(1, 2))

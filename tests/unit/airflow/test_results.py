@@ -12,7 +12,13 @@ import pytest
 from penstock import Finished, NightStatus, Watermark, combined_report
 from penstock.events import PartitionTiming
 from penstock.model.records import CommitRecord
-from penstock_airflow.runs.results import covered_result, executions, result_of, summary_of
+from penstock_airflow.runs.results import (
+    covered_result,
+    executions,
+    result_of,
+    summary_of,
+    taken_text,
+)
 
 
 def finished(partition: str, rows: int = 100, seconds: float = 2.0, **fields: Any) -> Finished:
@@ -161,3 +167,18 @@ def test_results_of_an_overtaken_run_are_left_out_of_the_report() -> None:
     done = finished("p0")
     covered = covered_result("r", ["p1"], "other")
     assert executions([result_of(done, ["p0"], tries=1), covered]) == [done]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "size", "text"),
+    [
+        (0, 0, "w: no partitions"),
+        (1, 999, "w: 1 partition, 1.0 kB"),
+        (41, 1_234_567, "w: 41 partitions, 1.2 MB"),
+        (1041, 1_234_567_890, "w: 1,041 partitions, 1.2 GB"),
+    ],
+)
+def test_the_label_of_a_worker_says_what_it_has_copied(
+    partitions: int, size: int, text: str
+) -> None:
+    assert taken_text("w", partitions, size) == text

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from penstock_airflow.runs.nearest_task import is_kind, nearest
+from penstock_airflow.runs.nearest_task import COPIES, is_kind, nearest
 from penstock_airflow.sdk import AIRFLOW_3, BaseOperatorLink, conf
 
 REPORT_PREFIX = "/penstock"
@@ -39,7 +39,7 @@ class PartitionsLink(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the list of mapped tasks; empty if the DAG has none."""
-        task = nearest(operator, "CopyPartitionOperator", "upstream_task_ids")
+        task = nearest(operator, COPIES, "upstream_task_ids")
         if task is None:
             return ""
         # Every kind of mapped task has this attribute, serialized or not, in both versions.

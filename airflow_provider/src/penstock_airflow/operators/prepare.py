@@ -26,7 +26,7 @@ from penstock_airflow.operators.approval import Approvable, AskingOperator
 from penstock_airflow.operators.base import NEW_RUN, airflow_exception
 from penstock_airflow.runs.claims import claim_of
 from penstock_airflow.runs.final_task import passed_final_task
-from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.nearest_task import COPIES, nearest
 from penstock_airflow.runs.run_ids import (
     clearings,
     earlier_run_ids,
@@ -36,7 +36,7 @@ from penstock_airflow.runs.run_ids import (
 from penstock_airflow.runs.task_states import Tasks
 
 # The operators that work on the prepared run.
-_WORKERS = ("PlanCopyOperator", "CopyPartitionOperator", "VerifyCopyOperator")
+_LATER = ("PlanCopyOperator", COPIES, "VerifyCopyOperator")
 
 
 class PrepareCopyOperator(AskingOperator):
@@ -205,7 +205,7 @@ class PrepareCopyOperator(AskingOperator):
 
     def _workers(self) -> list[Any]:
         """Return the later tasks that work on the run."""
-        tasks = [nearest(self, kind, "downstream_task_ids") for kind in _WORKERS]
+        tasks = [nearest(self, kind, "downstream_task_ids") for kind in _LATER]
         return [task for task in tasks if task is not None]
 
     def _run_in_use(self, context: Any, target: str) -> str | None:

@@ -25,7 +25,7 @@ from penstock_airflow.operators.base import (
     airflow_exception,
 )
 from penstock_airflow.runs.missing_run import raise_missing_run, require_run_id
-from penstock_airflow.runs.nearest_task import nearest
+from penstock_airflow.runs.nearest_task import COPIES, nearest
 from penstock_airflow.runs.nights import COVERED, covered_by, overtaken_message
 from penstock_airflow.runs.run_ids import clearings
 from penstock_airflow.runs.task_states import Tasks
@@ -195,8 +195,9 @@ def _reader_ids(task: Any) -> list[str]:
     prepare = nearest(task, "PrepareCopyOperator", "upstream_task_ids")
     if prepare is None:
         return []
-    kinds = ("CopyPartitionOperator", "VerifyCopyOperator")
-    nearest_tasks = [nearest(prepare, kind, "downstream_task_ids") for kind in kinds]
+    nearest_tasks = [
+        nearest(prepare, kinds, "downstream_task_ids") for kinds in (COPIES, "VerifyCopyOperator")
+    ]
     return [reader.task_id for reader in nearest_tasks if reader is not None]
 
 
@@ -290,6 +291,10 @@ class ReleaseSnapshotOperator(TargetOperator):
             return False
         return loss is not None and not loss.partial
 
+    def _copies_have_failed(self, context: Any) -> bool:
+        copies = nearest(self, COPIES, "upstream_task_ids")
+        return copies is not None and Tasks.of(context, [copies.task_id]).have_failed()
+
     def _check_done(self, status: RunStatus, context: Any) -> None:
         """Check that the run is complete.
 
@@ -315,6 +320,12 @@ class ReleaseSnapshotOperator(TargetOperator):
                 f"{', '.join(remaining)}. {self._advice(status, context)}"
             )
         verified = None if verify is None else Tasks.of(context, [verify.task_id])
+        if verified is not None and verified.have_failed() and self._copies_have_failed(context):
+            raise AirflowFailException(
+                f"run {run.run_id}: every partition is committed, but a copy has failed, so "
+                f"{verify.task_id} has not run. Clear the failed copies with their downstream "
+                "tasks: they find nothing left to copy"
+            )
         if verified is not None and verified.have_failed():
             raise AirflowFailException(
                 f"run {run.run_id}: every partition is committed, but {verify.task_id} has failed. "

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+COPIES = ("CopyPartitionOperator", "CopyWorkerOperator")
+"""The kinds of mapped tasks that copy a table."""
 
-def nearest(operator: Any, kind: str, direction: str) -> Any:
+
+def nearest(operator: Any, kinds: str | Sequence[str], direction: str) -> Any:
     """Return the nearest task of a kind, because a DAG may copy one table after the other.
 
     Args:
         operator: the task where the search starts.
-        kind: the name of the class of the wanted task, or of a base class.
+        kinds: the name of the class of the wanted task, or of a base class; or several of them.
         direction: `upstream_task_ids` or `downstream_task_ids`.
     """
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
     tasks = operator.dag.task_dict
     visited: set[str] = set()
     task_ids: list[str] = sorted(getattr(operator, direction))
     while task_ids:
         for task_id in task_ids:
-            if is_kind(tasks[task_id], kind):
+            if any(is_kind(tasks[task_id], kind) for kind in kinds):
                 return tasks[task_id]
         visited.update(task_ids)
         task_ids = sorted(

@@ -55,6 +55,39 @@ def pack(
     ]
 
 
+def hire(
+    run_id: str,
+    mode: str,
+    partitions: int,
+    *,
+    workers: int,
+    max_rate: int | None = None,
+    gathers: bool = False,
+) -> list[dict[str, Any]]:
+    """Return the input of each mapped task that takes partitions by itself.
+
+    Args:
+        run_id: the id of the run.
+        mode: the mode of the run.
+        partitions: the number of partitions; there are no more tasks.
+        workers: the number of mapped tasks.
+        max_rate: as in `pack`.
+        gathers: as in `pack`.
+    """
+    count = min(workers, partitions)
+    rate = {} if max_rate is None else {"max_rate": max(1, max_rate // count)}
+    return [
+        {
+            "run_id": run_id,
+            "mode": mode,
+            "label": f"worker {number}",
+            **rate,
+            **({"gathers": True} if gathers else {}),
+        }
+        for number in range(count)
+    ]
+
+
 def _label(partitions: Sequence[Partition]) -> str:
     first, last = partitions[0], partitions[-1]
     if len(partitions) == 1:

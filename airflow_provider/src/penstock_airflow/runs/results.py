@@ -35,6 +35,21 @@ def result_of(finished: Finished, partitions: Sequence[str], tries: int) -> dict
     }
 
 
+def taken_text(label: str, partitions: int, size: int) -> str:
+    """Return what a worker has copied, as a label in the grid.
+
+    Args:
+        label: the worker's name.
+        partitions: how many partitions it has committed.
+        size: their bytes.
+    """
+    if not partitions:
+        return f"{label}: no partitions"
+    unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB") if size >= 1e6 else (1e3, "kB")
+    plural = "" if partitions == 1 else "s"
+    return f"{label}: {partitions:,} partition{plural}, {size / unit:,.1f} {name}"
+
+
 def covered_result(run_id: str, partitions: Sequence[str], by: str) -> dict[str, Any]:
     """Return the result of a task whose run was overtaken.
 

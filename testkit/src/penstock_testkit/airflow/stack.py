@@ -28,7 +28,6 @@ from penstock_testkit.waiting import until
 
 Executor = Literal["LocalExecutor", "CeleryExecutor", "LocalExecutor,CeleryExecutor"]
 PYTHON = Path(sys.executable)
-WORKERS = ("worker-1", "worker-2")
 # Log servers would take the ports of other tests, and nothing asks them for logs.
 NO_LOG_SERVER = "--skip-serve-logs"
 
@@ -41,9 +40,10 @@ class AirflowStack:
 
     Args:
         executor: ``LocalExecutor``, whose tasks are the scheduler's children, or ``CeleryExecutor``
-            with two workers and a redis server. With both, a task may name its own; the first one
-            is the default.
+            with its workers and redis. With both, a task may name its own; the first one is
+            the default.
         parallelism: the maximum number of concurrent tasks.
+        celery_workers: the number of Celery workers.
         settings: Airflow's settings by ``section.name``, which override the defaults for tests.
         preload: modules that every component imports when it starts, so that its forks, such as the
             tasks of ``LocalExecutor`` and the readers of DAG files, need not. They must not import
@@ -55,11 +55,14 @@ class AirflowStack:
         executor: Executor = "LocalExecutor",
         *,
         parallelism: int = 4,
+        celery_workers: int = 2,
         settings: Mapping[str, object] | None = None,
         preload: Sequence[str] = (),
     ) -> None:
         self.executor: Executor = executor
         self.parallelism = parallelism
+        self.celery_workers = [f"worker-{number + 1}" for number in range(celery_workers)]
+        """The names of the Celery workers, if there are any, among the components."""
         self.preload = preload
         self.components: dict[str, Component] = {}
         self._settings_of_caller = dict(settings or {})
@@ -228,7 +231,8 @@ class AirflowStack:
             for part in self.components.values():
                 if not part.running:
                     raise ServerError(f"{part.name} ended\n{part.log_tail()}")
-            workers = (self.components[name] for name in WORKERS if name in self.components)
+            names = (name for name in self.celery_workers if name in self.components)
+            workers = (self.components[name] for name in names)
             ready = all(" ready." in worker.log_tail(1000) for worker in workers)
             return True if ready and self.rest.healthy() else None
 
@@ -270,7 +274,7 @@ class AirflowStack:
         if "CeleryExecutor" in self.executor:
             redis = free_port()
             settings["celery.broker_url"] = f"redis://{HOST}:{redis}/0"
-            for name in WORKERS:
+            for name in self.celery_workers:
                 pid = ["--pid", str(self.home / f"{name}.pid")]
                 commands[name] = ["celery", "worker", NO_LOG_SERVER, "-H", f"{name}@%h", *pid]
             self._add("redis", _redis(redis, self.home))
@@ -298,7 +302,7 @@ class AirflowStack:
             "api_auth.jwt_secret": secrets.token_hex(64),
             "celery.operation_timeout": 30,
             "celery.result_backend": f"db+{sync}",
-            "celery.worker_concurrency": max(1, self.parallelism // len(WORKERS)),
+            "celery.worker_concurrency": max(1, self.parallelism // len(self.celery_workers)),
             "core.execution_api_server_url": f"{self.url}/execution/",
             "core.executor": self.executor,
             "core.fernet_key": key,
