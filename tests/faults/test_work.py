@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import penstock
-from penstock.events import Committed, Opened, Prepared, SnapshotChanged, StepChanged
+from penstock.events import Committed, Opened, Prepared, SnapshotChanged, StepChanged, Verified
 
 from .cli import PATIENCE, Run, eventually
 from .gate import Gate
@@ -163,6 +163,20 @@ def test_a_process_that_comes_after_the_end_has_nothing_to_do(pair: Pair) -> Non
     assert not again.of(Opened)
     assert pair.status().run.finished_at == finished_at
     pair.check_done()
+
+
+def test_a_comparison_that_fails_is_made_once(pair: Pair) -> None:
+    gate = pair.gates(3)[0]
+    runs = [pair.work(*PLAN, "--verify", "counts") for _ in range(3)]
+    gate.reached()
+    eventually("the rest is copied", lambda: len(pair.attempts()) == PARTITIONS - 1, PATIENCE)
+    execute(pair.target, "DELETE FROM item WHERE id = 1")
+    time.sleep(1)
+    gate.open()
+    for run in runs:
+        run.ended(65)
+    assert sum(len(run.of(Verified)) for run in runs) == 1
+    assert sum("another process has finished run faults" in run.errors for run in runs) == 2
 
 
 def test_a_plan_of_a_newer_version_is_refused(pair: Pair) -> None:

@@ -352,7 +352,7 @@ class Planner:
             and not run.was_done
         ):
             yield from run.view.view_for_comparison(control)
-        run.note_prepared(stored.prepared_at)
+        run.note_stored(stored)
         run.begin(stored.plan, continuation.partitions)
 
     def _read_together(self, window: Sequence[RunState]) -> Iterator[Event]:

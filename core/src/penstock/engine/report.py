@@ -25,6 +25,8 @@ from penstock.model.snapshots import Snapshot
 from penstock.model.tables import NotCopied
 
 SLOWEST = 10
+WHOLE_RUN = "the run"
+"""The label of a stored failure that is no partition's."""
 
 
 class Report:
@@ -157,7 +159,7 @@ class Report:
         """Return the failures, in the form stored in the target."""
         failures: list[dict[str, Any]] = to_json(self.failures)
         if self.error is not None:
-            failures.append({"label": "the run", "error": self.error.as_json()})
+            failures.append({"label": WHOLE_RUN, "error": self.error.as_json()})
         return failures
 
     def raise_failure(self) -> None:

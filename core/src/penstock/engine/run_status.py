@@ -54,12 +54,13 @@ def marks_of(runs: Sequence[RunState], link: ControlLink) -> dict[RunState, Wate
 def set_statuses(statuses: Mapping[RunState, str], link: ControlLink) -> None:
     """Store the status of runs, with the failures of each.
 
-    A run that was done, and for which nothing was done now, keeps the time at which it ended.
+    A run that was done, and for which nothing was done now, keeps the time at which it ended; one
+    that another execution has finished keeps what that one has stored.
     """
     stored = {
         run.run_id: (status, run.stored_failures())
         for run, status in statuses.items()
-        if not (status == "done" and (run.did_nothing or run.finished_elsewhere))
+        if not (run.finished_elsewhere or (status == "done" and run.did_nothing))
     }
     if stored:
         link.call(lambda control: control.runs.set_statuses(stored))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 
+from penstock.backends.api.execution.control import Outlook
 from penstock.engine.control_link import ControlLink
 from penstock.engine.preparation import follow
+from penstock.engine.report import WHOLE_RUN
 from penstock.engine.run_status import steps_due
 from penstock.engine.state import RunState
-from penstock.errors import RunFailed
+from penstock.errors import PermanentError, RunFailed
 from penstock.events import Event
 
 # Seconds between two looks at runs that others finish, at first and after a while.
@@ -64,6 +66,30 @@ class SharedEnd:
                 pause = min(LONGEST_PAUSE, pause * 1.5)
                 yield from self._watch()
 
+    def _has_failed(self, run: RunState, outlook: Outlook) -> bool:
+        """Whether another execution has finished the run in vain since this one began.
+
+        An error of its comparison or of a step would come again. What ended an execution before,
+        such as a lost snapshot, is no matter of the others.
+        """
+        if outlook.status != "failed":
+            return False
+        stored = self._link.call(lambda control: control.runs.find(run.run_id))
+        if stored is None or stored.finished_at == run.ended_before:
+            return False
+        errors = [each["error"] for each in stored.failures if each.get("label") == WHOLE_RUN]
+        final = [each for each in errors if each.get("error") == PermanentError.__name__]
+        if not final:
+            return False
+        run.finished_elsewhere = True
+        run.fail(
+            RunFailed(
+                f"another process has finished run {run.run_id}, which failed: "
+                f"{final[-1]['message']}"
+            )
+        )
+        return True
+
     def await_links(self, runs: Sequence[RunState]) -> Generator[Event, None, bool]:
         """Wait until it is this execution's turn to link the tables of a batch to each other.
 
@@ -104,6 +130,8 @@ class SharedEnd:
             outlook = self._link.call(lambda control, run=run: control.runs.outlook(run.run_id))  # type: ignore[misc]
             if outlook is not None and outlook.status == "done":
                 run.end_elsewhere()
+                continue
+            if outlook is not None and self._has_failed(run, outlook):
                 continue
             if outlook is None or (
                 outlook.generation == run.view.generation and not outlook.pending

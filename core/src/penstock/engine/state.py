@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.backends.api.execution.control import ControlStore
+from penstock.backends.api.execution.control import ControlStore, RunRow
 from penstock.backends.api.source import SourceCatalog
 from penstock.engine.claims import check_not_overtaken
 from penstock.engine.connections import Connections
@@ -99,6 +99,8 @@ class RunState:
         self._shares = shares
         self.is_prepared_by_others = False
         """Whether another execution, with which it shares the run, has prepared the target."""
+        self.ended_before: str | None = None
+        """When an earlier execution of the run ended, as the target has it."""
         self.finished_elsewhere = False
         """Whether another execution has finished the run during this one."""
         self.spec = spec
@@ -148,9 +150,10 @@ class RunState:
         self._report.begin()
         self.view.use_plan(plan)
 
-    def note_prepared(self, prepared_at: str | None) -> None:
-        """Note whether the target was prepared when the run was read."""
-        self.is_prepared_by_others = self._shares and prepared_at is not None
+    def note_stored(self, run: RunRow) -> None:
+        """Note what others had done when the run was read."""
+        self.is_prepared_by_others = self._shares and run.prepared_at is not None
+        self.ended_before = run.finished_at
 
     def release(self) -> None:
         """Free the plan's memory once the execution is over."""
@@ -289,7 +292,7 @@ class RunState:
         if run is None:
             return False
         self.view.reload(run)
-        self.note_prepared(run.prepared_at)
+        self.note_stored(run)
         self.complete = False
         self._load_records()
         events: tuple[Event, ...] = ()
