@@ -39,6 +39,17 @@ def test_a_document_is_created_and_replaced_once(dataset: Dataset) -> None:
     assert set(found.stamps("a")) == {"a/d/e.json"}
 
 
+def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    documents = documents_module.LocalDocuments(str(tmp_path))
+    assert documents.create("runs/r/1/p1.json", b"{}")
+    folder = tmp_path / "runs/r/1"
+    (folder / "p1.json.0123.draft").write_bytes(b"{")
+    (folder / "p2.json.0123.draft").write_bytes(b"{")
+    documents.tidy("runs/r")
+    # The other's writer may be about to make it the document.
+    assert sorted(path.name for path in folder.iterdir()) == ["p1.json", "p2.json.0123.draft"]
+
+
 def test_many_concurrent_changes(dataset: Dataset) -> None:
     found = open_storage(dataset.url, "penstock").documents
     found.create("count.json", b"[]")

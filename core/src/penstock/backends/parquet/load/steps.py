@@ -304,6 +304,7 @@ class Steps:
                 if is_empty(path) and not self._fence.is_loading(run_of(path))
             ]
         )
+        self._storage.documents.tidy(f"runs/{self._run_id}")
         self._abandon()
 
     def _abandon(self) -> None:

@@ -59,6 +59,10 @@ class Documents(Protocol):
         """Delete documents; it is no error if one does not exist."""
         ...
 
+    def tidy(self, folder: str) -> None:
+        """Remove what killed processes have left beside the documents of a folder."""
+        ...
+
     def stamps(self, folder: str) -> Mapping[str, str]:
         """Return values, by name, that change with the content of a folder's documents.
 
@@ -133,6 +137,15 @@ class LocalDocuments:
         for name in names:
             with translated("target", self._path(name)), suppress(FileNotFoundError):
                 os.unlink(self._path(name))
+
+    def tidy(self, folder: str) -> None:
+        for parent, _, names in os.walk(self._path(folder)):
+            for name in names:
+                document, dot, _ = name.removesuffix(".draft").rpartition(".")
+                # Once the document exists, no draft can become it; its writer finds that.
+                if name.endswith(".draft") and dot and document in names:
+                    with translated("target", parent), suppress(FileNotFoundError):
+                        os.unlink(os.path.join(parent, name))
 
     def stamps(self, folder: str) -> Mapping[str, str]:
         return dict(self._walk(self._path(folder), folder))
@@ -258,6 +271,9 @@ class S3Documents:
     def delete(self, names: Iterable[str]) -> None:
         delete_keys(self._client, self._bucket, [self._prefix + name for name in names])
 
+    def tidy(self, folder: str) -> None:
+        """Do nothing: an object is there as a whole, or not at all."""
+
     def stamps(self, folder: str) -> Mapping[str, str]:
         with translated("target", self._shown(folder)):
             listed = list_objects(self._client, self._bucket, f"{self._prefix}{folder}/")
@@ -300,6 +316,7 @@ class CachedDocuments:
     def __init__(self, documents: Documents) -> None:
         self.create, self.replace, self.get = documents.create, documents.replace, documents.get
         self.delete, self.stamps = documents.delete, documents.stamps
+        self.tidy = documents.tidy
         self._documents_by_name: dict[str, tuple[bytes, str]] = {}
         self._stamps: dict[str, str] = {}
 
