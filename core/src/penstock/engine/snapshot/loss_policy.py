@@ -8,6 +8,7 @@ from contextlib import closing
 
 from penstock.backends.api.execution.control import ControlStore
 from penstock.backends.api.source import SourceCatalog
+from penstock.backends.shared.attempts.refusals import superseded
 from penstock.engine.snapshot.source_view import SourceView
 from penstock.errors import SnapshotLost, Superseded
 from penstock.events import Event, SnapshotChanged, Warned
@@ -57,6 +58,11 @@ class OptionPolicy:
         Raises:
             Superseded: another process has just replaced the snapshot.
         """
+        if view.snapshot is None and anything_committed:
+            # The run was read before another execution stored the snapshot of what is committed.
+            run = control.runs.find(view.run_id)
+            if run is not None and run.snapshots:
+                raise superseded(view.run_id)
         now = view.read_state(source)
         if view.check_layout(now, anything_committed=anything_committed):
             yield self._start_over(view, source, control, now)

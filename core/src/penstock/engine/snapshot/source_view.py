@@ -373,7 +373,8 @@ class SourceView:
         Its rows are as of the moment of that one.
         """
         *before, newest = self.snapshots
-        self.snapshots = (*before, replace(newest, taken_at=before[-1].taken_at))
+        if before:
+            self.snapshots = (*before, replace(newest, taken_at=before[-1].taken_at))
 
     def store(self, control: ControlStore, now: SourceState, *, nothing_committed: bool) -> None:
         """Store the snapshots in the target.

@@ -50,6 +50,8 @@ class StagedWriter:
         hooks = self.hooks
         self._attempt = this = Attempt(self._spec, partition, attempt)
         looks = attempt > 1 or partition.bytes is None or partition.bytes > hooks.unseen_bytes
+        # Other executions may have committed it since this one began.
+        looks = looks or self._spec.leaves_taken
         # Another run of a series may have committed the partition, as may an older attempt during
         # the wait for it.
         looks = not lock_partition(hooks, this, wait) or looks or bool(self._spec.series)
