@@ -46,6 +46,8 @@ from penstock.workers.throttle import LagBrake
 
 # Seconds. A cancellation does not wait for a server that does not answer.
 BRIEFLY = 2.0
+# Seconds that executions which share a run leave to the one that has counted its rows.
+COUNTED_FIRST = 0.5
 # Seconds before each check whether another execution restarted a run whose attempts have ended.
 SUPERSEDED_AFTER = (0.0, 0.5, 1.5)
 
@@ -149,15 +151,16 @@ class Execution:
             self._counts.close()
 
     def _counted_runs(self) -> Sequence[RunState]:
-        """Return the runs whose rows this execution counts, since it will finish them."""
+        """Return the runs whose rows this execution counts: of several, one does."""
         runs = self.working_runs()
         if not self.shares:
             return runs
-        names = [run.run_id for run in runs]
-        turns = self.link.call(lambda control: control.presence.take_turns(names))
+        # Not the turn to finish a run: a process that is stopped would keep it.
+        names = {f"{run.run_id}:count": run for run in runs}
+        turns = self.link.call(lambda control: control.presence.take_turns(list(names)))
         # Fifty that ask the servers every second would be a load of their own.
         self._samples = bool(turns)
-        return [run for run in runs if run.run_id in turns]
+        return [run for name, run in names.items() if name in turns]
 
     def _explain_error(self, error: BaseException) -> BaseException:
         if not isinstance(error, PenstockError):
@@ -441,6 +444,8 @@ class Execution:
             lambda runs: self._as_window(runs, self._finish),
             lambda runs: self._as_window(runs, self._copy),
         )
+        if ready and not self._samples:
+            time.sleep(COUNTED_FIRST)
         yield from end.finish(ready)
 
     def _as_window(
