@@ -44,13 +44,15 @@ def test_random_kills(
     restart_at = chance.randrange(KILLS)
     for n in range(KILLS):
         time.sleep(chance.uniform(0.1, 0.6))
-        victim = chance.randrange(PROCESSES)
+        # On a busy machine the others may not have joined the snapshot yet: somebody must hold it.
+        holders = [run for run in running if run.of(SnapshotChanged) and not run.has_ended()]
+        victims = [run for run in running if len(holders) > 1 or run not in holders]
         if n == restart_at:
             server = restartable[1]
             server.stop("fast")
             server.start()
         else:
-            running[victim].signal_all(signal.SIGKILL)
+            chance.choice(victims).signal_all(signal.SIGKILL)
         for place, run in enumerate(running):
             if run.has_ended() and run.popen.returncode in AGAIN:
                 running[place] = start()
@@ -68,10 +70,6 @@ def test_random_kills(
     assert len(found.committed) == len(found.run.plan.partitions)
     mine = [e.partition_id for run in started for e in run.of(Committed, already=False)]
     assert len(mine) == len(set(mine))
-    for run in started:
-        for event in run.of(SnapshotChanged):
-            print(run.pid, event.at, event.state, event.taken_at, event.message)
-        print(run.pid, run.popen.returncode, run.errors[-300:])
     execute(pair.source, "DROP TABLE item", "ALTER TABLE kept RENAME TO item")
     pair.check_content()
     pair.check_nothing_left()

@@ -139,13 +139,22 @@ class LocalDocuments:
                 os.unlink(self._path(name))
 
     def tidy(self, folder: str) -> None:
-        for parent, _, names in os.walk(self._path(folder)):
-            for name in names:
-                document, dot, _ = name.removesuffix(".draft").rpartition(".")
+        path = self._path(folder)
+        with translated("target", path):
+            try:
+                entries = list(os.scandir(path))
+            except FileNotFoundError:
+                return
+            names = {entry.name for entry in entries}
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    self.tidy(f"{folder}/{entry.name}")
+                    continue
+                document, dot, _ = entry.name.removesuffix(".draft").rpartition(".")
                 # Once the document exists, no draft can become it; its writer finds that.
-                if name.endswith(".draft") and dot and document in names:
-                    with translated("target", parent), suppress(FileNotFoundError):
-                        os.unlink(os.path.join(parent, name))
+                if entry.name.endswith(".draft") and dot and document in names:
+                    with suppress(FileNotFoundError):
+                        os.unlink(entry.path)
 
     def stamps(self, folder: str) -> Mapping[str, str]:
         return dict(self._walk(self._path(folder), folder))
