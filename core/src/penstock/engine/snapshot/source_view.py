@@ -263,7 +263,9 @@ class SourceView:
         assert self.snapshot is not None
         self.handle.join(lambda: self._join(snapshot, self.spec.relation))
         self._token = self.handle.token
-        control.generations.add_holder(self.run_id, self.generation, self.snapshot, self._token)
+        control.generations.add_holder(
+            self.run_id, self.generation, self.snapshot, self._token, self._gone
+        )
 
     def _try_tokens(self, use: Callable[[Snapshot], None]) -> None:
         """Call a function with the newest snapshot, by each of its tokens until one is held.
@@ -273,10 +275,13 @@ class SourceView:
         """
         assert self.snapshot is not None and self.readable is not None
         lost: SnapshotLost | None = None
-        for token in dict.fromkeys((self.readable.token, self.snapshot.token, *self.snapshot.also)):
+        self._gone: list[str] = []
+        newest_first = reversed(self.snapshot.also)
+        for token in dict.fromkeys((self.readable.token, *newest_first, self.snapshot.token)):
             try:
                 use(replace(self.snapshot, token=token))
             except SnapshotLost as error:
+                self._gone.append(token)
                 lost = lost or error
             else:
                 self._token = self.handle.token or token

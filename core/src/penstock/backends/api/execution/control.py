@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -308,7 +308,14 @@ class Generations(Protocol):
         """
         ...
 
-    def add_holder(self, run_id: str, generation: int, snapshot: Snapshot, token: str) -> None:
+    def add_holder(
+        self,
+        run_id: str,
+        generation: int,
+        snapshot: Snapshot,
+        token: str,
+        gone: Collection[str] = (),
+    ) -> None:
         """Store that another session holds a run's newest snapshot, unless that was replaced.
 
         Only the newest few are kept.
@@ -318,6 +325,7 @@ class Generations(Protocol):
             generation: the generation that the run is expected to be in.
             snapshot: the snapshot that the run is expected to have.
             token: the session's own token for it.
+            gone: tokens of sessions that no longer hold it, which are forgotten.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ from penstock.model.snapshots import Snapshot, SourceState
 T = TypeVar("T")
 
 # Other sessions that hold a run's snapshot, as stored: the newest ones.
-MOST_HOLDERS = 4
+MOST_HOLDERS = 32
 
 
 class Generations:
@@ -163,13 +163,21 @@ class Generations:
 
     # Views
 
-    def add_holder(self, run_id: str, generation: int, snapshot: Snapshot, token: str) -> None:
+    def add_holder(
+        self,
+        run_id: str,
+        generation: int,
+        snapshot: Snapshot,
+        token: str,
+        gone: Collection[str] = (),
+    ) -> None:
         def change() -> None:
             row = self._runs.row(run_id, ("generation", "snapshots"))
             stored = from_json(tuple[Snapshot, ...], row["snapshots"]) if row else ()
             if not row or row["generation"] != generation or stored[-1:] != (snapshot,):
                 return
-            also = (*stored[-1].also, token)[-MOST_HOLDERS:]
+            held = [each for each in stored[-1].also if each not in gone]
+            also = (*held, token)[-MOST_HOLDERS:]
             snapshots = (*stored[:-1], replace(stored[-1], also=also))
             self._runs.change(run_id, {"snapshots": to_json(snapshots)})
 
