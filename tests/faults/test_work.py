@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -399,3 +400,35 @@ def test_a_process_that_was_cut_off_for_longer_than_its_lease(pair: Pair, tmp_pa
     assert sorted(ids) == list(range(1, ROWS + 1))
     left = [path for path in folder.rglob("*") if "leases" in path.parts and path.is_file()]
     assert not left
+
+
+def test_processes_that_finish_different_tables_do_not_wait_for_each_other(
+    empty_pair: Pair, tmp_path: Path
+) -> None:
+    """The turns become free one after another, so that each process gets some."""
+    pair = empty_pair
+    names = [f"public.t{n}" for n in range(8)]
+    for name in names:
+        execute(pair.source, f"CREATE TABLE {name} AS SELECT generate_series(1, 100) AS id")
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\n',
+        encoding="ascii",
+    )
+    ids = {name: hashlib.sha256(f"{name} {name}".encode()).hexdigest()[:8] for name in names}
+    turns = [f"penstock:turn:{RUN_ID}-{ids[name]}" for name in names]
+    lock = "SELECT pg_advisory_{}(hashtextextended(%s, 0))"
+    with closing(connect(pair.target)) as holder:
+        for turn in turns:
+            holder.execute(lock.format("lock"), [turn])
+        runs = [pair.work("--spec", str(spec)) for _ in range(3)]
+        for run in runs:
+            run.wait_for(Prepared, count=len(names))
+        for turn in turns:
+            time.sleep(0.7)
+            holder.execute(lock.format("unlock"), [turn])
+    for run in runs:
+        run.ended(0)
+    query = "SELECT count(*) FROM penstock.run WHERE status = 'done'"
+    assert ask(pair.target, query) == len(names)

@@ -181,12 +181,12 @@ class Execution:
         """Release the runs that have ended, unless their tables are linked to others later."""
         self._counts.close()
         begun = [run for run in self.window if run.has_begun]
-        linking = [run for run in begun if self._failures.links_tables and run.planned_links()]
+        linking = [run for run in begun if self._is_linked_later(run)]
         ended = [run for run in begun if run not in linking]
         if self.shares:
             # Before the batch's end, so that no other execution calls them done.
             set_statuses({run: "failed" for run in linking if run.is_mismatched}, self.link)
-        yield from self._conclude(ended)
+        yield from self._conclude([run for run in ended if run.ended is None])
         self._linking += linking
         self._failures.leave(self.window, ended, self.link)
 
@@ -441,12 +441,20 @@ class Execution:
         end = SharedEnd(
             self.link,
             lambda: iter(self._watch()),
-            lambda runs: self._as_window(runs, self._finish),
+            lambda runs: self._as_window(runs, self._finish_and_conclude),
             lambda runs: self._as_window(runs, self._copy),
         )
         if ready and not self._samples:
             time.sleep(COUNTED_FIRST)
         yield from end.finish(ready)
+
+    def _finish_and_conclude(self) -> Iterator[Event]:
+        """Finish runs and store that at once: other executions wait for it, perhaps with theirs."""
+        yield from self._finish()
+        yield from self._conclude([run for run in self.window if not self._is_linked_later(run)])
+
+    def _is_linked_later(self, run: RunState) -> bool:
+        return self._failures.links_tables and bool(run.planned_links())
 
     def _as_window(
         self, runs: Sequence[RunState], call: Callable[[], Iterable[Event]]
