@@ -331,7 +331,10 @@ def test_a_partition_at_which_workers_are_lost_is_left_by_all(pair: Pair) -> Non
         run.ended(65)
         over.set()
         killer.join()
-        assert "penstock resume faults --only p0003" in run.finished.failures[0].error["message"]
+        assert (
+            "penstock resume faults --target URL --only p0003"
+            in run.finished.failures[0].error["message"]
+        )
     assert len(pair.attempts()) == PARTITIONS - 1
     assert len(lost) <= 4
     execute(pair.target, "DROP TRIGGER slow ON item")

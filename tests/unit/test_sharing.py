@@ -205,7 +205,7 @@ class TestLosses:
         left = sharing.poisonous({("r", "p1"): (1, 5), ("r", "p2"): (1, 5), ("r", "p3"): (4, 5)})
         assert set(left) == {("r", "p1")}
         assert isinstance(left["r", "p1"], TooManyLosses)
-        assert "penstock resume r --only p1" in left["r", "p1"].message
+        assert "penstock resume r --target URL --only p1" in left["r", "p1"].message
 
 
 class Documents:

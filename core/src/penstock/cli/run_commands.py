@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from penstock.verification.result import Verification
 
 
+# While a run is one of these, its status is shown again.
+_GOING_ON = ("created", "running")
+
+
 def add_runs(commands: Commands) -> None:
     """Add ``runs``."""
     parser = commands.add("runs", _runs, "--target URL [options]", (RUNS_EXAMPLES,))
@@ -140,13 +144,13 @@ def add_status(commands: Commands) -> None:
 def _status(arguments: argparse.Namespace) -> int:
     check_run_id(arguments.run_id)
     if arguments.watch is None:
-        return _status_once(arguments)
+        _status_once(arguments)
+        return EXIT_DONE
     pause = parse_duration(arguments.watch, "--watch")
     while True:
         _clear(arguments)
-        code = _status_once(arguments)
-        if not _is_at_work(arguments):
-            return code
+        if not _status_once(arguments):
+            return EXIT_DONE
         with signals():
             time.sleep(pause)
 
@@ -157,25 +161,10 @@ def _clear(arguments: argparse.Namespace) -> None:
         print("\x1b[H\x1b[2J", end="")
 
 
-def _is_at_work(arguments: argparse.Namespace) -> bool:
-    """Whether a process executes the run, or a run of the batch."""
-    from penstock.engine.listing import batch_runs, runs
-
-    schema = _schema(arguments)
-    with signals():
-        entries = [
-            *(
-                each
-                for each in runs(target=arguments.target, control_schema=schema, limit=None)
-                if each.run_id == arguments.run_id
-            ),
-            *batch_runs(arguments.run_id, target=arguments.target, control_schema=schema),
-        ]
-    return any(each.status in ("created", "running") for each in entries)
-
-
-def _status_once(arguments: argparse.Namespace) -> int:
+def _status_once(arguments: argparse.Namespace) -> bool:
+    """Print the status; return whether the run, or a run of the batch, may still change it."""
     from penstock.engine.api import status
+    from penstock.engine.stored_runs import shown_status
 
     schema = getattr(arguments, "control_schema", "penstock")
     with signals():
@@ -186,10 +175,10 @@ def _status_once(arguments: argparse.Namespace) -> int:
     from penstock.show.status_table import print_status
 
     print_result(arguments, result, print_status, result.as_json)
-    return EXIT_DONE
+    return shown_status(result.run.status, result.at_work) in _GOING_ON
 
 
-def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:
+def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> bool:
     from penstock.engine.dropped_foreign_keys import unrestored_of
     from penstock.engine.listing import without_run
     from penstock.show.runs_table import batch_status, print_batch_runs
@@ -214,7 +203,7 @@ def _batch_status(arguments: argparse.Namespace, entries: Sequence[RunEntry]) ->
             "runs": to_json(entries),
         },
     )
-    return EXIT_DONE
+    return any(entry.status in _GOING_ON for entry in entries)
 
 
 def _unplanned(arguments: argparse.Namespace, entries: Sequence[RunEntry]) -> int:

@@ -103,7 +103,7 @@ def _run_id(arguments: argparse.Namespace) -> str:
     """Return the run's id, which is given with or without ``--run-id``.
 
     Raises:
-        UsageError: there is none, or there are two.
+        UsageError: no run id is given, or two different ones.
     """
     given = {name for name in (arguments.run_id, arguments.named) if name is not None}
     if len(given) != 1:

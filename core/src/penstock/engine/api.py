@@ -85,8 +85,8 @@ class RunStatus:
     """Whether a process is executing the run; None if that is unknown."""
 
     executions: tuple[Journal, ...] = ()
-    """What the processes that execute the run have last said, oldest first. One that was killed has
-    said nothing since."""
+    """The latest journals of the processes that execute the run, oldest first; one that was killed
+    may be among them."""
     unrestored: tuple[NotCopied, ...] = ()
     """The foreign keys that the run has dropped, and restores when it is resumed."""
     renewed: str = ""

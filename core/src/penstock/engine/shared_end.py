@@ -84,8 +84,8 @@ class SharedEnd:
         run.finished_elsewhere = True
         run.fail(
             RunFailed(
-                f"another process has finished run {run.run_id}, which failed: "
-                f"{final[-1]['message']}"
+                f"another process has finished run {run.run_id} of {run.spec.source_name}, which "
+                f"failed: {final[-1]['message']}"
             )
         )
         return True
@@ -109,7 +109,12 @@ class SharedEnd:
             if mine:
                 for run, status in states.items():
                     if status == "failed" and not run.is_mismatched:
-                        run.fail(RunFailed(f"run {run.run_id} has failed in another execution"))
+                        run.fail(
+                            RunFailed(
+                                f"run {run.run_id} of {run.spec.source_name} has failed in another "
+                                f"process: see penstock status {run.run_id} --target URL"
+                            )
+                        )
                 return True
             time.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 1.5)

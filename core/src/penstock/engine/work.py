@@ -87,24 +87,26 @@ def work(
         closing(PendingNursery(ends.nursery)) as nursery,
     ):
         run = _await_run(run_id, catalog, control_schema, wait)
-        if run is None:
-            yield from resume_all(
-                run_id,
-                source=source,
-                target=target,
-                control_schema=control_schema,
-                shares=True,
-                degree=streams,
-                **overrides,
+        if run is not None:
+            options = {"degree": streams, **overrides}
+            spec = stored_spec(run, source, target, control_schema, "work", options)
+            values.choose(spec.show_values)
+            ends = ends.with_planned_types(run.plan)
+            snapshot_opener.url = ends.source_url
+            single = SingleRun(
+                ends, catalog, nursery, snapshot_opener, time.monotonic(), shares=True
             )
+            yield from single.execute(spec, run_id, RunRequest(), run)
             return
-        options = {"degree": streams, **overrides}
-        spec = stored_spec(run, source, target, control_schema, "work", options)
-        values.choose(spec.show_values)
-        ends = ends.with_planned_types(run.plan)
-        snapshot_opener.url = ends.source_url
-        single = SingleRun(ends, catalog, nursery, snapshot_opener, time.monotonic(), shares=True)
-        yield from single.execute(spec, run_id, RunRequest(), run)
+    yield from resume_all(
+        run_id,
+        source=source,
+        target=target,
+        control_schema=control_schema,
+        shares=True,
+        degree=streams,
+        **overrides,
+    )
 
 
 def _await_run(
@@ -133,5 +135,5 @@ def _is_batch(control: ControlStore, batch_id: str) -> bool:
     heads = [head for head in control.runs.heads() if head.run_id.startswith(f"{batch_id}-")]
     return any(
         batch_of(line.head.run_id, spec_of(line.head.run_id, line.spec)) == batch_id
-        for line in control.runs.lines(heads[:1])
+        for line in control.runs.lines(heads)
     )

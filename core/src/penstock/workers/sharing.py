@@ -142,5 +142,5 @@ def _poisonous(key: Key) -> TooManyLosses:
     return TooManyLosses(
         f"partition {partition_id}: too many processes were lost while they copied it, on this "
         "machine or others, so penstock work leaves it: find out what ended them (memory?), then "
-        f"copy it by itself with penstock resume {run_id} --only {partition_id}"
+        f"copy it by itself with penstock resume {run_id} --target URL --only {partition_id}"
     )

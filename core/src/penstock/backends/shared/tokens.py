@@ -20,7 +20,7 @@ class TakesTokens(Protocol):
     """A backend whose sessions call `current_password` as they connect."""
 
     private_parameter: str
-    """What a URL contains so that its sessions are encrypted, and the server is verified."""
+    """The parameter of a URL that has sessions encrypted and the server verified."""
 
     def is_private(self, url: str, environ: Mapping[str, str]) -> bool:
         """Whether all sessions of a resolved URL are encrypted, or stay on this machine."""

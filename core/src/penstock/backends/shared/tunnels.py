@@ -48,8 +48,8 @@ def entrance(mark: str, side: str) -> tuple[str, int]:
         side: `source` or `target`, for error messages.
 
     Raises:
-        PermanentError: there can be no tunnel.
-        TransientError: there is none now.
+        PermanentError: it cannot be opened.
+        TransientError: it is not open at the moment.
     """
     name, _, _ = mark.removeprefix(MARK).partition(",")
     address, _, port = ask(name, side, _HOLDER).rpartition(":")

@@ -48,12 +48,12 @@ def _words(error: Exception) -> str:
 
 
 @contextmanager
-def _asking(auth: str, nobody: tuple[type[Exception], ...], advice: str) -> Iterator[None]:
+def _asking(auth: str, no_identity: tuple[type[Exception], ...], advice: str) -> Iterator[None]:
     """Translate a library's errors.
 
     Args:
         auth: the value of `auth`.
-        nobody: the library's errors that say that it has not found who this process is.
+        no_identity: the library's errors for a process that has no identity.
         advice: what to do then.
 
     Raises:
@@ -62,7 +62,7 @@ def _asking(auth: str, nobody: tuple[type[Exception], ...], advice: str) -> Iter
     """
     try:
         yield
-    except nobody as error:
+    except no_identity as error:
         raise PermanentError(f"auth={auth}: {_words(error)} {advice}") from None
     # Libraries raise errors of others, too: of HTTP, of JSON, of files.
     except Exception as error:
@@ -112,7 +112,7 @@ class AwsTokens:
         from botocore import exceptions  # noqa: PLC0415 - an extra
         from botocore.session import get_session  # noqa: PLC0415
 
-        nobody = (
+        no_identity = (
             exceptions.NoCredentialsError,
             exceptions.PartialCredentialsError,
             exceptions.ProfileNotFound,
@@ -122,7 +122,7 @@ class AwsTokens:
             "Give AWS's own configuration an identity that may rds-db:connect as "
             f"{self.user}: a role of this machine, AWS_PROFILE, or `aws sso login`."
         )
-        with _asking("aws-iam", nobody, advice):
+        with _asking("aws-iam", no_identity, advice):
             client: Any = get_session().create_client("rds", region_name=self.region)
             token = client.generate_db_auth_token(
                 DBHostname=self.host, Port=self.port, DBUsername=self.user, Region=self.region
