@@ -1,1 +1,1 @@
-"""What a URL asks this process to do for its sessions and its workers': `?auth=...`, `?ssh=...`."""
+"""Logins and tunnels that this process provides to all sessions: `?auth=...`, `?ssh=...`."""
