@@ -453,7 +453,7 @@ class _Batch:
         if not self._execution.shares:
             return False
         ids = [run.run_id for run in window if run.error is None]
-        return len(self._target.control.runs.load(ids)) == len(ids)
+        return len(self._target.control.runs.outlooks(ids)) == len(ids)
 
     def _await_plans(self, window: Sequence[RunState]) -> Iterator[Event]:
         """Wait until another execution has planned the runs, or until it is this one's turn to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from penstock.backends.api.execution.control import Outlook
 from penstock.engine.control_link import ControlLink
@@ -101,7 +101,10 @@ class SharedEnd:
         turn, pause = f"{self._link.batch_id}:links", FIRST_PAUSE
         while True:
             mine = self._link.call(lambda control: control.presence.take_turns([turn]))
-            states = {run: self._status(run) for run in runs}
+            outlooks = self._outlooks(runs)
+            states = {
+                run: outlooks[run.run_id].status if run.run_id in outlooks else "" for run in runs
+            }
             if all(status == "done" for status in states.values()):
                 for run in runs:
                     run.end_elsewhere()
@@ -120,9 +123,9 @@ class SharedEnd:
             pause = min(LONGEST_PAUSE, pause * 1.5)
             yield from self._watch()
 
-    def _status(self, run: RunState) -> str:
-        outlook = self._link.call(lambda control: control.runs.outlook(run.run_id))
-        return outlook.status if outlook is not None else ""
+    def _outlooks(self, runs: Sequence[RunState]) -> Mapping[str, Outlook]:
+        names = [run.run_id for run in runs]
+        return self._link.call(lambda control: control.runs.outlooks(names))
 
     def _turns(self, runs: Sequence[RunState]) -> frozenset[str]:
         names = [run.run_id for run in runs]
@@ -131,8 +134,10 @@ class SharedEnd:
     def _look(self, runs: Sequence[RunState]) -> Generator[Event, None, list[RunState]]:
         """Return the runs that are still to be finished; copies again what was lost since."""
         left = []
+        outlooks = self._outlooks(runs) if runs else {}
+        due = steps_due([run for run in runs if run.planned_links()], self._link)
         for run in runs:
-            outlook = self._link.call(lambda control, run=run: control.runs.outlook(run.run_id))  # type: ignore[misc]
+            outlook = outlooks.get(run.run_id)
             if outlook is not None and outlook.status == "done":
                 run.end_elsewhere()
                 continue
@@ -142,7 +147,7 @@ class SharedEnd:
                 outlook.generation == run.view.generation and not outlook.pending
             ):
                 # The run of a table that is linked to others is done once the whole batch is.
-                if not run.planned_links() or steps_due([run], self._link)[run.run_id]:
+                if due.get(run.run_id, True):
                     left.append(run)
                 continue
             left.append(run)

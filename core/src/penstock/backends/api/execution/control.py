@@ -235,6 +235,10 @@ class Runs(Protocol):
 
     def outlook(self, run_id: str) -> Outlook | None: ...
 
+    def outlooks(self, run_ids: Sequence[str]) -> Mapping[str, Outlook]:
+        """Return the outlook of each run that exists, by id, with few statements."""
+        ...
+
 
 class Commits(Protocol):
     """Commit records, which alone define what is done."""

@@ -178,18 +178,23 @@ class RunRecords:
         return None if row is None else row["snapshot_released_at"] is not None
 
     def outlook(self, run_id: str) -> Outlook | None:
+        return self.outlooks([run_id]).get(run_id)
+
+    def outlooks(self, run_ids: Sequence[str]) -> dict[str, Outlook]:
         columns = ("status", "generation", "snapshots", "partitions", "snapshot_released_at")
-        row = self.row(run_id, columns)
-        if row is None:
-            return None
-        snapshots = row["snapshots"]
-        return Outlook(
-            row["status"],
-            row["generation"],
-            from_json(Snapshot, snapshots[-1]) if snapshots else None,
-            row["partitions"] - self._records.count(Kind.COMMIT, {"run_id": run_id}),
-            row["snapshot_released_at"] is not None,
-        )
+        rows_by_run = self._records.read_all(Kind.RUN, run_ids, columns)
+        tally = self._records.tally([run_id for run_id in run_ids if rows_by_run[run_id]])
+        return {
+            run_id: Outlook(
+                row["status"],
+                row["generation"],
+                from_json(Snapshot, row["snapshots"][-1]) if row["snapshots"] else None,
+                row["partitions"] - tally.get(run_id, (0, 0))[0],
+                row["snapshot_released_at"] is not None,
+            )
+            for run_id, rows in rows_by_run.items()
+            for row in rows
+        }
 
     def check_generation(self, run_id: str, generation: int) -> RunRow:
         """Check that a run still has the generation.
