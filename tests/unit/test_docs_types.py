@@ -69,7 +69,9 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
             files[f"{re.sub(r'[^a-z]', '_', page)}_{number}.py"] = body
     for name, body in files.items():
         (folder / name).write_text(body, encoding="utf-8")
-    options = ("--strict", "--config-file=", "--cache-dir=cache", "--follow-imports=silent")
+    options = ["--strict", "--config-file=", "--cache-dir=cache", "--follow-imports=silent"]
+    # Dask's Client has no types: that is no mistake of an example's.
+    options.append("--untyped-calls-exclude=distributed")
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", *options, "--ignore-missing-imports", "."],
         cwd=folder,
