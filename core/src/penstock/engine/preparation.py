@@ -43,7 +43,6 @@ def prepare(
         rows; `TargetChanged`, the table is not the one that was prepared; or a step's error.
     """
     by_id = {run.run_id: run for run in runs}
-    load_records([run for run in runs if not run.is_new], link)
     steps = steps_due([run for run in runs if run.all_committed], link)
     unfinished = [run for run in runs if not run.all_committed or steps[run.run_id]]
     failed = dict(

@@ -17,11 +17,10 @@ def load_standing(runs: Sequence[RunState], link: ControlLink) -> None:
     """
     older = [run for run in runs if not run.is_new]
     ids = [run.run_id for run in older]
-    stored = link.call(lambda control: control.runs.load(ids)) if ids else {}
+    statuses = link.call(lambda control: control.runs.statuses(ids)) if ids else {}
     load_records(older, link)
     for run in older:
-        row = stored.get(run.run_id)
-        run.was_done = row is not None and row.status == "done"
+        run.was_done = statuses.get(run.run_id) == "done"
 
 
 def load_records(runs: Sequence[RunState], link: ControlLink) -> None:

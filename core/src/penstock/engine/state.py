@@ -721,7 +721,8 @@ class RunState:
     def end_elsewhere(self) -> None:
         """Note that another execution has finished the run."""
         self.finished_elsewhere = self.was_done = True
-        self._load_records()
+        if not self.all_committed:
+            self._load_records()
 
     @property
     def all_committed(self) -> bool:

@@ -14,13 +14,14 @@ from penstock.engine.api import create
 from penstock.engine.batch import copy_all, resume_all
 from penstock.engine.connections import connect
 from penstock.engine.planner import RunRequest
-from penstock.engine.resume_checks import stored_spec
+from penstock.engine.resume_checks import check_same_spec, stored_spec
 from penstock.engine.single_run import SingleRun
-from penstock.engine.stored_runs import missing_run_error, spec_of
+from penstock.engine.stored_runs import load_run, missing_run_error, spec_of
 from penstock.engine.value_display import isolate_generator_display
 from penstock.errors import TransientError
 from penstock.events import Event
 from penstock.model import values
+from penstock.planning.asking.search_path import with_stored_schemas
 from penstock.spec.batch_spec import BatchSpec, batch_of
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import AUTO
@@ -79,14 +80,17 @@ def work(
     if spec is not None:
         spec = replace(spec, source=source, target=target, run_id=run_id)
         control_schema = spec.control_schema
-        create(spec)
+        values.choose(spec.show_values)
     ends = connect(source, target)
     with (
         closing(ends.snapshot_opener(ahead=False)) as snapshot_opener,
         closing(ends.open_target(control_schema)) as catalog,
         closing(PendingNursery(ends.nursery)) as nursery,
     ):
-        run = _await_run(run_id, catalog, control_schema, wait)
+        if spec is None:
+            run = _await_run(run_id, catalog, control_schema, wait)
+        else:
+            run = _find_planned(spec, run_id, catalog)
         if run is not None:
             options = {"degree": streams, **overrides}
             spec = stored_spec(run, source, target, control_schema, "work", options)
@@ -107,6 +111,21 @@ def work(
         degree=streams,
         **overrides,
     )
+
+
+def _find_planned(spec: CopySpec, run_id: str, catalog: TargetCatalog) -> RunRow:
+    """Return a run; plans it if no other process has.
+
+    Raises:
+        PlanningError: it cannot be planned.
+        SpecMismatch: it exists with other options.
+    """
+    run = catalog.control.runs.find(run_id)
+    if run is None:
+        create(spec)
+        return load_run(catalog, run_id, spec.control_schema)
+    check_same_spec(with_stored_schemas(spec, run.spec), run)
+    return run
 
 
 def _await_run(

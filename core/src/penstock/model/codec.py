@@ -227,6 +227,7 @@ def _dataclass(kind: type[Any]) -> Reader:
     readers = {item.name: _reader(hints[item.name]) for item in stored}
     needed = [item.name for item in stored if not _may_be_missing(item, form)]
     names = {"kind", form.proof, *form.computed, *readers}
+    items = tuple(readers.items())
 
     def read(raw: Any) -> Any:
         if form.array:
@@ -240,13 +241,15 @@ def _dataclass(kind: type[Any]) -> Reader:
             raise _Mismatch(f"expected {', '.join(missing)}, found none")
         if form.exact and (unknown := raw.keys() - names):
             raise _Mismatch(f"unknown {', '.join(sorted(unknown))}; written by a newer Penstock?")
-        value = kind(
-            **{
-                name: _at(name, reader, raw[name])
-                for name, reader in readers.items()
-                if name in raw
-            }
-        )
+        content, name = {}, ""
+        try:
+            for name, reader in items:
+                if name in raw:
+                    content[name] = reader(raw[name])
+        except _Mismatch as error:
+            error.path = f".{name}{error.path}"
+            raise
+        value = kind(**content)
         if form.proof and raw.get(form.proof) != (proof := getattr(value, form.proof)):
             raise _Mismatch(f"expected the {form.proof} of its content, {proof!r}, found another")
         return value

@@ -91,11 +91,11 @@ class AwaitHolder:
         announced = False
         loss = ""
         while True:
-            run = control.runs.find(view.run_id)
-            if run is None:
+            stored = control.runs.view(view.run_id)
+            if stored is None:
                 raise UsageError(f"run {view.run_id!r} is no longer in the target")
-            view.reload(run)
-            if run.released_at is not None:
+            view.reload(stored)
+            if stored.released_at is not None:
                 yield from alone()
                 return
             if view.snapshot is not None:

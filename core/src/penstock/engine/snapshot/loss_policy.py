@@ -60,8 +60,8 @@ class OptionPolicy:
         """
         if view.snapshot is None and anything_committed:
             # The run was read before another execution stored the snapshot of what is committed.
-            run = control.runs.find(view.run_id)
-            if run is not None and run.snapshots:
+            stored = control.runs.view(view.run_id)
+            if stored is not None and stored.snapshots:
                 raise superseded(view.run_id)
         now = view.read_state(source)
         if view.check_layout(now, anything_committed=anything_committed):
@@ -106,10 +106,10 @@ class OptionPolicy:
 
     def _adopt_again(self, view: SourceView, control: ControlStore) -> Generator[Event, None, bool]:
         """Adopt the snapshot that other executions hold; return whether there is one."""
-        run = control.runs.find(view.run_id)
-        if run is None or run.generation != view.generation:
+        stored = control.runs.view(view.run_id)
+        if stored is None or stored.generation != view.generation:
             return False
-        view.reload(run)
+        view.reload(stored)
         if view.snapshot is None:
             return False
         with closing(view.open()) as source:
@@ -229,10 +229,10 @@ def retry_if_superseded(
         except Superseded:
             # Another execution continues the run: look for its snapshot.
             view.close()
-            run = control.runs.find(view.run_id)
-            assert run is not None
-            view.reload(run)
-            anything_committed = bool(control.commits.of([view.run_id])[view.run_id])
+            stored = control.runs.view(view.run_id)
+            assert stored is not None
+            view.reload(stored)
+            anything_committed = bool(control.commits.ids([view.run_id])[view.run_id])
 
 
 def _choices(view: SourceView, why: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from penstock.backends.api.backend import Backend
-from penstock.backends.api.execution.control import ControlStore, RunRow
+from penstock.backends.api.execution.control import ControlStore, RunRow, RunView
 from penstock.backends.api.optional.cursors import ReadsByColumn
 from penstock.backends.api.source import (
     HeldSnapshot,
@@ -153,7 +153,7 @@ class SourceView:
         assert isinstance(backend, JoinsSnapshots)
         return backend.join_snapshot(self._url, snapshot, [relation])
 
-    def reload(self, run: RunRow) -> None:
+    def reload(self, run: RunRow | RunView) -> None:
         """Adopt the run as the target has it now."""
         self.generation = run.generation
         self._state = run.source_state

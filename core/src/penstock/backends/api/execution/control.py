@@ -41,6 +41,16 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RunView:
+    """What a run's partitions are read with, without its plan."""
+
+    generation: int
+    source_state: SourceState
+    snapshots: tuple[Snapshot, ...]
+    released_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunHead:
     """The facts that identify a run at a glance."""
 
@@ -205,8 +215,20 @@ class Runs(Protocol):
         """
         ...
 
+    def view(self, run_id: str) -> RunView | None:
+        """Return what a run is read with, which costs less than `find`; None without the run.
+
+        Raises:
+            PermanentError: its record is damaged.
+        """
+        ...
+
     def load(self, run_ids: Sequence[str]) -> Mapping[str, RunRow]:
         """Return the existing runs whose records can be read, by id."""
+        ...
+
+    def statuses(self, run_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return the status of each run that exists, by id, which costs less than `load`."""
         ...
 
     def heads(self) -> tuple[RunHead, ...]:

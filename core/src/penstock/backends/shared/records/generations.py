@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from penstock.backends.api.execution.control import NewRun, RunRow
+from penstock.backends.api.execution.control import NewRun
 from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore
 from penstock.backends.shared.attempts.refusals import superseded
 from penstock.backends.shared.bisection import bisected
@@ -121,8 +121,9 @@ class Generations:
         view = view_columns(state, [snapshot] if snapshot else [])
 
         def start() -> None:
-            run = self._runs.check_generation(run_id, generation)
-            if run.prepared_at is not None:
+            self._runs.check_generation(run_id, generation)
+            run = self._runs.find(run_id)
+            if run is not None and run.prepared_at is not None:
                 self._hooks.check_emptying(run)
             for kind in (Kind.COMMIT, Kind.STEP):
                 self._store.delete(kind, {"run_id": run_id})
@@ -196,17 +197,19 @@ class Generations:
         following = generation + nothing_committed
         view = view_columns(state, snapshots)
 
-        def check() -> RunRow:
-            run = self._runs.check_generation(run_id, generation)
-            if run.snapshots != tuple(expected_snapshots):
+        def check() -> None:
+            if self._runs.check_generation(run_id, generation) != tuple(expected_snapshots):
                 raise superseded(run_id)
-            return run
+
+        def is_volatile() -> bool:
+            run = self._runs.find(run_id)
+            return run is not None and run.plan.load.volatile
 
         def change() -> None:
-            run = check()
+            check()
             committed = nothing_committed and self._store.count(Kind.COMMIT, {"run_id": run_id})
             # Earlier commits do not matter if a crash has removed their rows.
-            if committed and (not run.plan.load.volatile or self._hooks.is_intact(run_id)):
+            if committed and not (is_volatile() and not self._hooks.is_intact(run_id)):
                 raise superseded(run_id)
             self._runs.change(run_id, {**view, "generation": following})
 

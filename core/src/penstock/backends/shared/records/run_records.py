@@ -15,6 +15,7 @@ from penstock.backends.api.execution.control import (
     RunHead,
     RunLine,
     RunRow,
+    RunView,
     reading_run,
 )
 from penstock.backends.api.execution.records import NOW, Hold, Kind, RecordStore, Row
@@ -32,6 +33,7 @@ _RUN = (
     *("run_id", "generation", "spec", "plan", "source_state", "snapshots", "status"),
     *("created_at", "prepared_at", "finished_at", "failures", "snapshot_released_at"),
 )
+_VIEW = ("generation", "source_state", "snapshots", "snapshot_released_at")
 
 
 class RunRecords:
@@ -72,6 +74,18 @@ class RunRecords:
             row = self.row(run_id, _RUN)
             return None if row is None else _run_row(row)
 
+    def view(self, run_id: str) -> RunView | None:
+        with reading_run(run_id):
+            row = self.row(run_id, _VIEW)
+            if row is None:
+                return None
+            return RunView(
+                generation=row["generation"],
+                source_state=from_json(SourceState, row["source_state"]),
+                snapshots=from_json(tuple[Snapshot, ...], row["snapshots"]),
+                released_at=row["snapshot_released_at"],
+            )
+
     def load(self, run_ids: Sequence[str]) -> dict[str, RunRow]:
         rows_by_run = self._records.read_all(Kind.RUN, run_ids, _RUN)
         loaded: dict[str, RunRow] = {}
@@ -81,6 +95,10 @@ class RunRecords:
                 for row in rows:
                     loaded[run_id] = _run_row(row)
         return loaded
+
+    def statuses(self, run_ids: Sequence[str]) -> dict[str, str]:
+        rows_by_run = self._records.read_all(Kind.RUN, run_ids, ("status",))
+        return {run_id: row["status"] for run_id, rows in rows_by_run.items() for row in rows}
 
     def heads(self) -> tuple[RunHead, ...]:
         columns = ("run_id", "status", "created_at", "finished_at")
@@ -196,16 +214,16 @@ class RunRecords:
             for row in rows
         }
 
-    def check_generation(self, run_id: str, generation: int) -> RunRow:
-        """Check that a run still has the generation.
+    def check_generation(self, run_id: str, generation: int) -> tuple[Snapshot, ...]:
+        """Check that a run still has the generation; return its snapshots.
 
         Raises:
             Superseded: it has a newer one.
         """
-        run = self.find(run_id)
-        if run is None or run.generation != generation:
+        row = self.row(run_id, ("generation", "snapshots"))
+        if row is None or row["generation"] != generation:
             raise superseded(run_id)
-        return run
+        return from_json(tuple[Snapshot, ...], row["snapshots"])
 
     def row(self, run_id: str, columns: Sequence[str]) -> Row | None:
         """Return columns of a run's record; None if the run does not exist."""
