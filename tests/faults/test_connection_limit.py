@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.events import DegreeChanged, Retrying
+from penstock.events import DegreeChanged, Failed, Retrying, Warned
 
+from .cli import PATIENCE, eventually
 from .pair import PARTITIONS, Pair, Side, execute
 
 LIMIT = 3
@@ -78,3 +79,42 @@ def test_the_automatic_degree_keeps_to_the_available_connections(pair: Pair, lim
     assert {event.cause for event in lowered} == {"connections"}
     assert lowered[-1].degree == run.finished.degree == 1
     pair.check_resumes()
+
+
+PLAN = ("--table", "public.item", "--strategy", "ctid", "--partitions", str(PARTITIONS))
+
+
+def test_a_process_of_work_begins_once_a_connection_is_free(pair: Pair, limited: Side) -> None:
+    connections = [pair.connect(limited) for _ in range(LIMIT)]
+    run = pair.work(*PLAN)
+    waits = run.wait_for(Warned)
+    assert waits.message.startswith(f"{limited}: ")
+    assert waits.message.endswith("waiting up to 300 s for one")
+    for connection in connections:
+        connection.close()
+    run.ended(0)
+    assert len(run.of(Warned)) == 1
+    pair.check_done()
+
+
+def test_a_process_of_work_takes_nothing_while_others_have_the_connections(
+    pair: Pair, limited: Side
+) -> None:
+    gates = pair.gates(1)
+    first = pair.work(*PLAN, streams=1)
+    gates[0].reached()
+    second = pair.work("--wait", "60s", streams=1)
+
+    def is_refused() -> bool:
+        # A connection for its beginning may be left, but none for a stream.
+        refused = second.of(Failed)
+        assert {each.error["error"] for each in refused} <= {"TooManyConnections"}
+        return bool(refused or second.of(Warned))
+
+    eventually("the second process is refused", is_refused, PATIENCE)
+    for gate in gates:
+        gate.open()
+    for run in (first, second):
+        run.ended(0)
+    assert not second.of(Retrying)
+    pair.check_done()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,8 @@ from penstock.engine.resume_checks import check_same_spec, stored_spec
 from penstock.engine.single_run import SingleRun
 from penstock.engine.stored_runs import load_run, missing_run_error, spec_of
 from penstock.engine.value_display import isolate_generator_display
-from penstock.errors import TransientError
-from penstock.events import Event
+from penstock.errors import TooManyConnections, TransientError
+from penstock.events import Event, Planned, Warned
 from penstock.model import values
 from penstock.planning.asking.search_path import with_stored_schemas
 from penstock.spec.batch_spec import BatchSpec, batch_of
@@ -28,6 +29,7 @@ from penstock.spec.degrees import AUTO
 from penstock.spec.ids import check_run_id
 from penstock.spec.units import check_duration
 from penstock.workers.process import PendingNursery
+from penstock.workers.sharing import ROOM_PATIENCE, ROOM_PAUSE
 
 # Seconds between two looks for a run that is still to be planned.
 LOOK_EVERY = 1.0
@@ -69,10 +71,57 @@ def work(
         PlanningError: the run cannot be planned, or the shape of a side has changed since.
         SnapshotLost: the run's snapshot is lost, and `on_snapshot_lost` does not allow another.
         TransientError: the run did not exist in time.
+        TooManyConnections: a server had no connection left for a long time.
         RunFailed, RunFailedTransiently: after `Finished`.
     """
     check_run_id(run_id)
     check_duration(wait, "work: wait")
+    yield from _once_there_is_room(
+        run_id,
+        lambda: _take_part(run_id, source, target, spec, control_schema, wait, streams, overrides),
+    )
+
+
+def _once_there_is_room(
+    run_id: str, attempt: Callable[[], Generator[Event, None, None]]
+) -> Generator[Event, None, None]:
+    """Yield from an attempt, and again if a server had no connection left for its beginning.
+
+    The others have those connections, and the first of them that ends gives its own back.
+
+    Raises:
+        TooManyConnections: there was no room for a long time.
+    """
+    until, told = time.monotonic() + ROOM_PATIENCE, False
+    while True:
+        begun = False
+        with closing(attempt()) as events:
+            try:
+                for event in events:
+                    begun = begun or isinstance(event, Planned)
+                    yield event
+            except TooManyConnections as error:
+                if begun or time.monotonic() > until:
+                    raise
+                message = f"{error.message}; waiting up to {ROOM_PATIENCE:g} s for one"
+            else:
+                return
+        if not told:
+            yield Warned(run_id=run_id, message=message)
+            told = True
+        time.sleep(ROOM_PAUSE * random.uniform(0.2, 1.0))
+
+
+def _take_part(
+    run_id: str,
+    source: str,
+    target: str,
+    spec: CopySpec | BatchSpec | None,
+    control_schema: str,
+    wait: float,
+    streams: int | str,
+    overrides: Mapping[str, Any],
+) -> Generator[Event, None, None]:
     if isinstance(spec, BatchSpec):
         batch = replace(spec, source=source, target=target, run_id=run_id, degree=streams)
         yield from copy_all(batch, shares=True)

@@ -28,6 +28,8 @@ LOOK_EVERY = 0.5
 # After this many grace times a taken partition is waited for, which ends an attempt that makes no
 # progress.
 GRACES = 3.0
+# Seconds for which an execution waits for a connection that others have, and the longest pause.
+ROOM_PATIENCE, ROOM_PAUSE = 300.0, 10.0
 
 
 class Sharing:
@@ -53,6 +55,7 @@ class Sharing:
         self._chance = chance or random.Random()
         self._misses = self._taken_in_row = self._rests = 0
         self._looked = self._rests_until = clock()
+        self._full_since: float | None = None
         self._taken: dict[Key, float] = {}
         """Partitions that were found taken, and when first."""
 
@@ -88,6 +91,17 @@ class Sharing:
     def note_moved(self) -> None:
         """Note that a partition was neither taken nor committed."""
         self._misses = self._taken_in_row = self._rests = 0
+        self._full_since = None
+
+    def awaits_room(self) -> bool:
+        """Rest because a server has no connection left; return False after too long a time.
+
+        Other executions have the connections, and some of them will end.
+        """
+        now = self._clock()
+        self._full_since = now if self._full_since is None else self._full_since
+        self._rests_until = now + ROOM_PAUSE * self._chance.uniform(0.2, 1.0)
+        return now - self._full_since < ROOM_PATIENCE
 
     @property
     def rest(self) -> float:

@@ -499,6 +499,8 @@ class Supervisor:
         if isinstance(event, Committed) and event.already:
             assignment.opened = None
             self._sharing.note_missed()
+        elif isinstance(event, Failed) and event.error["error"] == TooManyConnections.__name__:
+            assignment.is_taken = False
         else:
             assignment.is_taken = False
             self._sharing.note_moved()
@@ -571,6 +573,12 @@ class Supervisor:
                 cause=CONNECTIONS,
                 message=str(error["message"]),
             )
+        elif (
+            error["error"] == TooManyConnections.__name__
+            and self._sharing is not None
+            and self._sharing.awaits_room()
+        ):
+            self._waiting.append(assignment)
         elif error["transient"] and attempt < work.attempts and self._may_retry(assignment, error):
             delay = backoff(attempt)
             following = _Assignment(work, attempt + 1, assignment.crashed)
