@@ -234,3 +234,18 @@ class TestAUserWhoMayNotRead:
             f"GRANT SELECT ON ALL TABLES IN SCHEMA penstock TO {reader}",
         )
         assert "public.orders" in cli("runs", "--target", "env:DW_READER").stdout
+
+    def test_is_told_what_moving_a_watermark_takes(self, shop: Pair, reader: str) -> None:
+        ended = cli("watermark", "reset", "public.orders", "--target", "env:DW", code=64)
+        assert "no watermark 'public.orders': no copy with --incremental" in ended.stderr
+        copy("public.orders", "--mode", "upsert", "--incremental", "id", "--lookback", "0")
+        shop.target.run(
+            f"GRANT USAGE ON SCHEMA penstock TO {reader}",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA penstock TO {reader}",
+        )
+        reset = ("watermark", "reset", "public.orders", "--target", "env:DW_READER")
+        ended = cli(*reset, code=65)
+        grant = 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "penstock"'
+        assert f'{grant} TO "{reader}"' in ended.stderr
+        shop.target.run(f"{grant} TO {reader}")
+        cli(*reset)

@@ -123,7 +123,11 @@ def _meant(control: ControlStore, name: str) -> str:
     if meant:
         several = ", ".join(repr(each) for each in meant)
         raise UsageError(f"watermark: {name!r} may be one of {several}; name one of them")
-    expected = ", ".join(map(repr, names)) or "none: no copy with --incremental has ended here"
+    if not names:
+        raise UsageError(
+            f"no watermark {name!r}: no copy with --incremental has ended in this target"
+        )
+    expected = ", ".join(map(repr, names))
     near = did_you_mean(name, {part: each for each in names for part in (each, *each.split(_TO))})
     raise UsageError(f"watermark: expected one of {expected}; found {name!r}{near}")
 

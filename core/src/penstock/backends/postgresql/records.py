@@ -239,7 +239,12 @@ class PostgresRecords(SqlRecords):
             # The statements that follow see what others have committed in the meantime.
             if hold in (Hold.CHANGE, Hold.NOTE, Hold.STEP):
                 reads = () if hold is Hold.NOTE else self.reads([run_id], hold)
-                with self._connection.transaction_of(*self._locking([run_id], hold), reads=reads):
+                with contextlib.ExitStack() as stack:
+                    with self._permitted():
+                        opening = self._connection.transaction_of(
+                            *self._locking([run_id], hold), reads=reads
+                        )
+                        stack.enter_context(opening)
                     return body()
             with self._connection.transaction():
                 if hold is Hold.ALONE:
@@ -253,7 +258,8 @@ class PostgresRecords(SqlRecords):
 
     def _lock_run(self, run_id: str, mode: str) -> None:
         query = f"SELECT FROM {self.table_name('run')} WHERE run_id = %s FOR {mode}"
-        self._connection.execute(query.encode(), [run_id])
+        with self._permitted():
+            self._connection.execute(query.encode(), [run_id])
 
     def _lock_committed(self, run_id: str, partition_ids: Sequence[str]) -> None:
         query = (
