@@ -391,7 +391,7 @@ def test_a_process_of_a_batch_names_the_one_that_plans(empty_pair: Pair, tmp_pat
         'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
         encoding="ascii",
     )
-    gate = Gate(pair.proxy("target"), b"INSERT INTO penstock.run ", "to_server")
+    gate = Gate(pair.proxy("target"), b"ON CONFLICT DO NOTHING RETURNING run_id", "to_server")
     ends = ("--target", pair.proxy("target").url(pair.target))
     runs = [pair.work(*ends, "--spec", str(spec)) for _ in range(2)]
     gate.reached()
