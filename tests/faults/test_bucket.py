@@ -136,4 +136,4 @@ def test_a_process_that_is_stopped_while_it_finishes_loses_its_turn(
     stopped.signal_all(signal.SIGCONT)
     stopped.ended(0)
     bucket.check_done()
-    assert not [key for key in bucket.keys() if "/leases/" in key]
+    assert not [key for key in bucket.all_keys() if "/leases/" in key]

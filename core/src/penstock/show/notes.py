@@ -189,10 +189,7 @@ def note(event: Event, tally: Tally) -> Note | None:
             text += "as counted" if event.ok else f"but {number(event.counted)} counted"
             return Note("plain" if event.ok else "error", (text,))
         case Waiting():
-            others = f"if {'one of them' if len(event.others) > 1 else 'it'} hangs, kill it there: "
-            unknown = f"see penstock status {tally.run_id} --target URL"
-            advice = f"{others}another process takes over at once" if event.others else unknown
-            return Note("plain", (waiting_text(event), f"    {advice}"))
+            return Note("plain", (waiting_text(event), f"    {_advice(event, tally)}"))
         case Merged():
             return Note("plain", (_merged_line(event, tally),))
         case Warned(error=Mapping()):  # a table of a batch
@@ -206,6 +203,13 @@ def waiting_text(event: Waiting) -> str:
     """Return whom a process waits for, in one line."""
     whom = "; ".join(map(_process_text, event.others)) or "another process"
     return f"waiting for {whom}"
+
+
+def _advice(event: Waiting, tally: Tally) -> str:
+    if not event.others:
+        return f"see penstock status {tally.run_id} --target URL"
+    which = "one of them" if len(event.others) > 1 else "it"
+    return f"if {which} hangs, kill it there (kill -9 PID): another process takes over"
 
 
 def _process_text(process: OtherProcess) -> str:
