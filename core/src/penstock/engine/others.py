@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.engine.control_link import ControlLink
+from penstock.errors import Interrupted, PenstockError
 from penstock.events import OtherProcess, Waiting
 from penstock.model.journal import COPYING, FINISHING, RUNNING, Journal
 from penstock.workers.sharing import Key
@@ -84,7 +85,12 @@ class Others:
         return True
 
     def _journals(self, run_ids: set[str]) -> Mapping[str, Sequence[Journal]]:
-        found = self._link.call(lambda control: control.journals.of(sorted(run_ids)))
+        try:
+            found = self._link.call(lambda control: control.journals.of(sorted(run_ids)))
+        except Interrupted:
+            raise
+        except PenstockError:
+            return {}  # it is only told
         return {
             run_id: [
                 journal
