@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from threading import Barrier, Thread
 
 import pytest
@@ -11,7 +12,7 @@ from penstock import copy, create, status
 from penstock.errors import PenstockError, TargetBusy, TargetChanged
 from penstock.events import Opened
 
-from ..control_calls import prepare
+from ..control_calls import enter, prepare
 from .copying import ROWS, Pair, finish
 from .database import Database, SqlDatabase
 from .rows import Row, Rows
@@ -73,6 +74,29 @@ def test_a_run_that_would_empty_the_table_of_another_is_rejected(pair: Pair) -> 
         pair.copy(mode="truncate")
     assert finish(first).status == "done"
     pair.check()
+
+
+def test_the_last_of_ten_executions_is_seen_by_other_runs(pair: Pair) -> None:
+    if not pair.theirs.sees_executions:
+        pytest.skip("nothing on the server ends with a process")
+    pair.make()
+    spec = pair.spec(run_id="r", mode="truncate", **CUT)
+    create(spec)
+    table = spec.target_ref
+    with ExitStack() as last:
+        with ExitStack() as first:
+            for stack in [first] * 9 + [last]:
+                catalog = stack.enter_context(pair.target())
+                enter(catalog.control, "r", table, lambda others: None)
+        with pair.target() as other:
+            seen: list[str] = []
+            enter(other.control, "s", table, seen.extend)
+            assert seen == ["r"]
+            assert other.control.presence.is_at_work("r", table)
+    with pair.target() as other:
+        seen = []
+        enter(other.control, "t", table, seen.extend)
+        assert seen == []
 
 
 def test_a_run_whose_rows_another_has_removed_cannot_continue(pair: Pair) -> None:

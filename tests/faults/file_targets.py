@@ -95,8 +95,11 @@ class BucketPair(OutsidePair):
         """Make all later runs reach the bucket at this address."""
         self.target = self._s3.url(f"{self._bucket}/lake/item/", endpoint=address)
 
+    def all_keys(self) -> list[str]:
+        return self._s3.keys(self._bucket, "lake/item/")
+
     def rows(self) -> Rows:
-        for key in self._s3.keys(self._bucket, "lake/item/"):
+        for key in self.all_keys():
             if key.endswith(".parquet"):
                 path = self._folder / key.replace("/", "-")
                 path.write_bytes(self._s3.read(self._bucket, key))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.events import Failed, Opened
+from penstock.events import Failed, Opened, TurnTaken
 from penstock_testkit import HttpFaults, S3Server, TcpProxy
 
 from .file_targets import BucketPair
@@ -111,3 +111,29 @@ def test_a_worker_killed_between_its_record_and_its_files_has_committed(
     assert bucket.attempts()[partition_id(1)] == 1
     assert len(bucket.attempts()) == PARTITIONS
     bucket.check_resumes()
+
+
+def test_a_process_that_is_stopped_while_it_finishes_loses_its_turn(
+    bucket: BucketPair, faults: HttpFaults
+) -> None:
+    """After the grace time another finishes; the first comes back, and finds the run done."""
+    words = ("--table", "public.item", "--strategy", "ctid", "--partitions", "4", "--grace", "1s")
+    unharmed = bucket.target
+    bucket.through(faults.url)
+    gate = bucket.gate(1)
+    stopped = bucket.work(*words)
+    gate.reached()
+    fault = faults.fail("PUT .*manifest.json")
+    gate.open()
+    stopped.wait_for(TurnTaken, what="finishing")
+    stopped.signal_all(signal.SIGSTOP)
+    bucket.target = unharmed
+    others = [bucket.work(*words) for _ in range(2)]
+    for run in others:
+        run.ended(0)
+    assert any(run.of(TurnTaken) for run in others)
+    fault.remaining = 0
+    stopped.signal_all(signal.SIGCONT)
+    stopped.ended(0)
+    bucket.check_done()
+    assert not [key for key in bucket.all_keys() if "/leases/" in key]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +18,15 @@ import pytest
 from pyarrow import parquet
 
 import penstock
-from penstock.events import Committed, Opened, Prepared, SnapshotChanged, StepChanged, Verified
+from penstock.events import (
+    Committed,
+    Opened,
+    Prepared,
+    SnapshotChanged,
+    StepChanged,
+    Verified,
+    Waiting,
+)
 
 from .cli import PATIENCE, Run, eventually
 from .gate import Gate
@@ -106,6 +116,61 @@ def test_another_finishes_if_the_one_that_has_begun_is_killed(pair: Pair) -> Non
     finishing.signal_all(signal.SIGKILL)
     gate.open()
     end(pair, [run for run in runs if run is not finishing])
+
+
+# Whom a process waits for
+
+
+def named(run: Run, count: int = 1) -> list[tuple[str, int, str, tuple[str, ...]]]:
+    """Return whom a process has told that it waits for, once it has told so `count` times."""
+    event = run.wait_for(Waiting, count=count)
+    return [(each.host, each.pid, each.what, each.partition_ids) for each in event.others]
+
+
+def test_a_process_that_waits_names_the_one_that_is_stopped_while_it_finishes(pair: Pair) -> None:
+    """It is stopped while it builds an index: killing it there lets another finish the run."""
+    pair.create("--mode", "recreate")
+    pair.proxy("target")
+    gate = pair.gate_at(b"CREATE UNIQUE INDEX")
+    runs = [pair.work(), pair.work()]
+    gate.reached()
+    eventually("one finishes", lambda: any(run.of(StepChanged) for run in runs), PATIENCE)
+    runs.sort(key=lambda run: bool(run.of(StepChanged)))
+    waiting, finishing = runs
+    assert named(waiting) == [(socket.gethostname(), finishing.pid, "finishing", ())]
+    finishing.signal_all(signal.SIGSTOP)
+    gate.open()
+    late = pair.work()
+    assert named(late) == [(socket.gethostname(), finishing.pid, "finishing", ())]
+    assert len(waiting.of(Waiting)) == 1
+    finishing.signal_all(signal.SIGKILL)
+    end(pair, [waiting, late])
+    assert not finishing.of(Waiting)
+    journals = ask(
+        pair.target, "SELECT count(*) FROM penstock.journal WHERE content->>'status' = 'running'"
+    )
+    assert journals == 1  # of the one that was killed
+
+
+def test_a_process_that_waits_names_those_that_copy_the_last_partitions(pair: Pair) -> None:
+    gates = pair.gates(3, 5)
+    first = pair.work(*PLAN, streams=8)
+    for gate in gates:
+        gate.reached()
+    second = pair.work(streams=1)
+    copying = (socket.gethostname(), first.pid, "copying")
+    assert named(second) == [(*copying, ("p0003", "p0005"))]
+    time.sleep(8)
+    assert len(second.of(Waiting)) == 1
+    gates[0].open()
+    assert named(second, count=2) == [(*copying, ("p0005",))]
+    gates[1].open()
+    end(pair, [first, second])
+    since = second.of(Waiting)[0].others[0].since
+    opened = min(first.of(Opened, partition_id=each)[0].at for each in ("p0003", "p0005"))
+    assert abs(datetime.fromisoformat(since) - datetime.fromisoformat(opened)) < timedelta(
+        seconds=2
+    )
 
 
 @pytest.mark.parametrize("all_at_once", [False, True])
@@ -290,6 +355,53 @@ def test_a_batch_whose_first_process_is_killed(empty_pair: Pair, tmp_path: Path)
         run.ended(0)
     with connect(pair.target) as target:
         assert [digest(target, f"t{n}") for n in range(TABLES)] == expected
+
+
+def test_a_process_of_a_batch_names_those_that_have_its_last_partitions(
+    empty_pair: Pair, tmp_path: Path
+) -> None:
+    pair = empty_pair
+    make_tables(pair)
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
+        encoding="ascii",
+    )
+    copying = Gate(pair.proxy("source"), b"<t0, 20000>", "to_client")
+    ends = ("--source", pair.proxy("source").url(pair.source))
+    first = pair.work(*ends, "--spec", str(spec), streams=8)
+    copying.reached()
+    second = pair.work(*ends, "--spec", str(spec))
+    ((host, pid, what, partitions),) = named(second)
+    assert (host, pid, what) == (socket.gethostname(), first.pid, "copying")
+    assert [each.split()[0] for each in partitions] == ["public.t0"]
+    copying.open()
+    for run in (first, second):
+        run.ended(0)
+    check_tables(pair)
+
+
+def test_a_process_of_a_batch_names_the_one_that_plans(empty_pair: Pair, tmp_path: Path) -> None:
+    pair = empty_pair
+    make_tables(pair)
+    spec = tmp_path / "tables.toml"
+    spec.write_text(
+        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
+        encoding="ascii",
+    )
+    gate = Gate(pair.proxy("target"), b"ON CONFLICT DO NOTHING RETURNING run_id", "to_server")
+    ends = ("--target", pair.proxy("target").url(pair.target))
+    runs = [pair.work(*ends, "--spec", str(spec)) for _ in range(2)]
+    gate.reached()
+    eventually("one waits", lambda: any(run.of(Waiting) for run in runs), PATIENCE)
+    planning, waiting = sorted(runs, key=lambda run: bool(run.of(Waiting)))
+    assert named(waiting) == [(socket.gethostname(), planning.pid, "planning", ())]
+    planning.signal_all(signal.SIGKILL)
+    gate.open()
+    waiting.ended(0)
+    check_tables(pair)
 
 
 # What ends whoever copies it

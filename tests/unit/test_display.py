@@ -19,6 +19,7 @@ from penstock.events import (
     Failed,
     Finished,
     Opened,
+    OtherProcess,
     PartitionFailure,
     PartitionTiming,
     Planned,
@@ -26,6 +27,8 @@ from penstock.events import (
     Progress,
     Retrying,
     SnapshotChanged,
+    TurnTaken,
+    Waiting,
     Warned,
     from_line,
 )
@@ -518,6 +521,17 @@ def test_live_names_partitions_that_failed_until_they_are_tried_again() -> None:
     assert len(rendered(display, height=12)) < 12
     display.show(opened("p0", 2))
     assert rendered(display)[3] == ""
+
+
+def test_live_shows_for_whom_a_process_waits_until_it_does_something() -> None:
+    display, _, _ = live(width=100)
+    display.show(planned())
+    other = OtherProcess(host="copy-2", pid=7, what="finishing", since="2026-11-30T10:20:30+00:00")
+    display.show(Waiting(run_id=RUN, others=(other,)))
+    text = "waiting for PID 7 on copy-2 (finishing, since 10:20:30Z)"
+    assert rendered(display, width=100)[4] == text
+    display.show(TurnTaken(run_id=RUN, what="finishing", run_ids=(RUN,)))
+    assert text not in rendered(display, width=100)
 
 
 @pytest.mark.parametrize(("share", "bar"), [(0.0, "─" * 10), (0.39, "━━━───────"), (1.0, "━" * 10)])

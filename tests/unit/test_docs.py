@@ -407,6 +407,7 @@ def test_the_page_lists_the_fields_of_parts_of_events() -> None:
         if title not in events.BY_NAME
     }
     assert parts == {
+        "others": [item.name for item in fields(events.OtherProcess)],
         "differences": [item.name for item in fields(events.PartitionDifference)],
         "compared": [item.name for item in fields(events.PartitionComparison)],
         "failures": [item.name for item in fields(events.PartitionFailure)],

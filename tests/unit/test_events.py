@@ -19,6 +19,7 @@ from penstock.events import (
     BY_NAME,
     BatchTable,
     Event,
+    OtherProcess,
     PartitionComparison,
     PartitionDifference,
     PartitionFailure,
@@ -105,6 +106,10 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "unproven": texts,
     "cause": st.sampled_from(["connections", "auto", "lag"]),
     "waits": st.dictionaries(texts, numbers_from_1, max_size=3),
+    "what": st.sampled_from(["planning", "finishing"]),
+    "run_ids": st.lists(texts, max_size=3).map(tuple),
+    "host": texts,
+    "partition_ids": st.lists(texts, max_size=3).map(tuple),
     "phases": st.dictionaries(texts, seconds, max_size=3),
 }
 
@@ -116,6 +121,7 @@ def events_of(kind: Any, **strategies: st.SearchStrategy[Any]) -> st.SearchStrat
 
 
 FIELDS["failures"] = st.lists(events_of(PartitionFailure), max_size=2).map(tuple)
+FIELDS["others"] = st.lists(events_of(OtherProcess), max_size=2).map(tuple)
 FIELDS["not_copied"] = st.lists(events_of(NotCopied), max_size=2).map(tuple)
 # A field with another meaning in one event.
 OWN: dict[str, dict[str, st.SearchStrategy[Any]]] = {
@@ -304,6 +310,7 @@ class TestSchema:
             ("failure", PartitionFailure),
             ("timing", PartitionTiming),
             ("batch_table", BatchTable),
+            ("other_process", OtherProcess),
         ],
     )
     def test_has_every_field_of_a_report(self, name: str, kind: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import given
@@ -22,7 +23,9 @@ from penstock.events import (
     Progress,
     Sampled,
     StepChanged,
+    TurnTaken,
     Verified,
+    Waiting,
 )
 from penstock.figures.timeline import execution_seconds, merge_timelines
 from penstock.model.codec import from_json, to_json
@@ -283,3 +286,21 @@ def test_changes_of_the_degree_share_one_clock() -> None:
     found = merge_timelines([late, journal("10:00:00", 3, 1, 1, 1), silent])
     assert found is not None
     assert [(change.at, change.degree) for change in found.changes] == [(2.5, 4), (4.5, 4)]
+
+
+def test_a_turn_is_told_until_the_execution_does_something_else() -> None:
+    clocked = Clocked()
+    clocked.add(1, opened("b"))
+    clocked.add(2, opened("a"))
+    found = clocked.journal(3)
+    assert (found.open, found.opened, found.turn) == (("a", "b"), (2, 1), "")
+    clocked.add(3, progress(Committed, "a", 1, 1))
+    clocked.add(3, progress(Committed, "b", 1, 2))
+    clocked.add(4.5, TurnTaken(run_id="r", what="finishing", run_ids=("r",)))
+    found = clocked.journal(9)
+    assert (found.open, found.turn, found.turn_from) == ((), "finishing", 4.5)
+    started = datetime.fromisoformat(found.started_at)
+    moment = datetime.fromisoformat(found.moment(found.turn_from))
+    assert abs(moment - started - timedelta(seconds=4.5)) <= timedelta(seconds=1)
+    clocked.add(10, Waiting(run_id="r", others=()))
+    assert not clocked.journal(11).turn

@@ -15,6 +15,7 @@ from penstock.events import (
     Failed,
     Finished,
     Opened,
+    OtherProcess,
     PartitionFailure,
     PartitionTiming,
     Planned,
@@ -22,6 +23,7 @@ from penstock.events import (
     Retrying,
     SnapshotChanged,
     StepChanged,
+    Waiting,
     Warned,
 )
 from penstock.model.tables import NotCopied
@@ -249,3 +251,42 @@ def test_warnings_of_a_plan_are_logged_as_warnings() -> None:
     ]
     assert said[0].startswith("snapshot taken")
     assert any("not copied: triggers (1)" in line for line in said)
+
+
+def other(pid: int, what: str, *partition_ids: str) -> OtherProcess:
+    since = "2026-11-30T10:20:30+00:00"
+    return OtherProcess(host="copy-2", pid=pid, what=what, since=since, partition_ids=partition_ids)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        (
+            (other(7, "finishing"),),
+            [
+                "waiting for PID 7 on copy-2 (finishing, since 10:20:30Z)",
+                "    if it hangs, kill it there (kill -9 PID): another process takes over",
+            ],
+        ),
+        (
+            (other(7, "copying", "p0003", "p0005"), other(8, "copying", "p0004")),
+            [
+                "waiting for PID 7 on copy-2 (copying p0003, p0005, since 10:20:30Z); PID 8 on "
+                "copy-2 (copying p0004, since 10:20:30Z)",
+                "    if one of them hangs, kill it there (kill -9 PID): another process takes over",
+            ],
+        ),
+        (
+            (),
+            [
+                "waiting for another process",
+                "    see penstock status orders-1 --target URL",
+            ],
+        ),
+    ],
+)
+def test_a_process_says_for_whom_it_waits(
+    others: tuple[OtherProcess, ...], expected: list[str]
+) -> None:
+    assert lines(planned(), Waiting(run_id=RUN, others=others))[-2:] == expected
+    assert by_level(Waiting(run_id=RUN, others=others))[1] == []

@@ -1,8 +1,8 @@
 """The event protocol: one JSON object a line, versioned.
 
 A worker emits opened, progress, committed and failed; a run adds planned, prepared, snapshot,
-retrying, degree, sampled, step, partitions_checked, verified, warning and finished. Every opened
-attempt ends with exactly one terminal event, committed or failed.
+retrying, degree, sampled, turn, waiting, step, partitions_checked, verified, warning and finished.
+Every opened attempt ends with exactly one terminal event, committed or failed.
 
 Readers ignore unknown fields; when a field changes its meaning, `VERSION` rises.
 """
@@ -200,6 +200,45 @@ class Sampled(BaseEvent):
     waits: Mapping[str, int]
     """The number of sessions by what they wait for, in the server's words; see
     `penstock.backends.api.optional.pulse`. Sessions between two statements are not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTaken(BaseEvent):
+    """This process does something that one of several does for all, while the others wait."""
+
+    name: ClassVar[Literal["turn"]] = "turn"
+    what: str
+    """``planning`` or ``finishing``."""
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherProcess:
+    """Another process of `penstock work`, as its journal describes it."""
+
+    host: str
+    """The machine, container or pod."""
+    pid: int
+    """The id of its main process there."""
+    what: str
+    """``copying``, ``planning`` or ``finishing``."""
+    since: str
+    """When it began that, by its clock: the first of its partitions."""
+    partition_ids: tuple[str, ...] = ()
+    """The awaited partitions that it is copying; in a batch, with their tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(BaseEvent):
+    """This process has nothing to do until others have done something, or other ones than before.
+
+    Told once a wait has lasted a moment; it ends with what this process does next: `opened`, `turn`
+    or `finished`.
+    """
+
+    name: ClassVar[Literal["waiting"]] = "waiting"
+    others: tuple[OtherProcess, ...]
+    """Empty if they have not written down yet what they are doing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,6 +499,8 @@ Event = (
     | Retrying
     | DegreeChanged
     | Sampled
+    | TurnTaken
+    | Waiting
     | StepChanged
     | Merged
     | PartitionsChecked

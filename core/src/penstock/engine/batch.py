@@ -43,8 +43,9 @@ from penstock.errors import (
     RunFailedTransiently,
     UsageError,
 )
-from penstock.events import BatchFinished, BatchStarted, BatchTable, Event, Warned
+from penstock.events import BatchFinished, BatchStarted, BatchTable, Event, TurnTaken, Warned
 from penstock.model import values
+from penstock.model.journal import PLANNING
 from penstock.model.plans import MOST_NAMED, UNRESTORED
 from penstock.model.tables import NotCopied, Relation
 from penstock.planning.asking.search_path import lacks_schema, with_stored_schemas
@@ -460,9 +461,11 @@ class _Batch:
         turn = plan_turn(self._id)
         while not self._are_stored(window):
             if self._link.call(lambda control: control.presence.take_turns([turn])):
+                self._execution.others.stop()
+                yield TurnTaken(run_id=self._id, what=PLANNING, run_ids=())
                 break
             time.sleep(LOOK_EVERY)
-            yield from ()
+            yield from self._execution.others.have_turn([self._id], PLANNING)
 
     @cached_property
     def _siblings(self) -> Siblings:

@@ -17,6 +17,7 @@ from penstock.engine.control_link import ControlLink
 from penstock.engine.deleted_rows import find_deleted
 from penstock.engine.failures import Failures, stopped_error
 from penstock.engine.final_steps import FinalSteps
+from penstock.engine.others import Others
 from penstock.engine.preparation import follow, prepare
 from penstock.engine.pulses import Pulses
 from penstock.engine.row_counts import RowCounts
@@ -107,6 +108,8 @@ class Execution:
         self.link = link
         self._failures = failures
         self._counts = RowCounts(())
+        self.others = Others(link, self.id, self._table_of)
+        """Tells whom this execution waits for."""
         self._records_known = False
         """Whether the commit records have just been read."""
 
@@ -307,7 +310,13 @@ class Execution:
                     run.take_failures(supervisor)
 
     def _sharing(self) -> Sharing:
-        return Sharing(self._committed, self._losses)
+        return Sharing(self._committed, self._losses, self.others.copy)
+
+    def _table_of(self, run_id: str) -> str:
+        """Return the name of a run's table in a batch."""
+        if not self.link.batch_id:
+            return ""
+        return next((r.spec.source_name for r in self.window if r.run_id == run_id), "")
 
     def _losses(self) -> Mapping[tuple[str, str], float]:
         """Return how often a process or worker was lost at a partition, in other executions."""
@@ -443,6 +452,7 @@ class Execution:
             lambda: iter(self._watch()),
             lambda runs: self._as_window(runs, self._finish_and_conclude),
             lambda runs: self._as_window(runs, self._copy),
+            self.others,
         )
         if ready and not self._samples:
             time.sleep(COUNTED_FIRST)
@@ -522,7 +532,8 @@ class Execution:
     def _link_in_turn(self) -> Iterator[Event]:
         """Link tables, or wait until another execution that has its turn has done so."""
         if self.shares and self.working_runs():
-            end = SharedEnd(self.link, lambda: iter(self._watch()), self._nothing, self._nothing)
+            watch, nothing = (lambda: iter(self._watch())), self._nothing
+            end = SharedEnd(self.link, watch, nothing, nothing, self.others)
             if not (yield from end.await_links(self.working_runs())):
                 return
         yield from self._link_tables()

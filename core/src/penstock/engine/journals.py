@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 
 from penstock.engine.control_link import ControlLink
-from penstock.engine.execution import briefly
+from penstock.engine.execution import BRIEFLY, briefly
 from penstock.engine.phases import Phases
 from penstock.errors import PenstockError, is_cancellation
 from penstock.events import (
@@ -32,7 +32,9 @@ from penstock.events import (
     Planned,
     Sampled,
     StepChanged,
+    TurnTaken,
     Verified,
+    Waiting,
     now,
 )
 from penstock.model.journal import (
@@ -109,6 +111,10 @@ class _Journals:
         if isinstance(event, Planned | BatchStarted):
             keeper = Keeper(self._id, event.degree, self._kind_of)
             self._keepers.setdefault(event.run_id, keeper)
+        if isinstance(event, TurnTaken):
+            self._due = 0.0  # the others want to know whom they wait for
+            if self._writing is not None:
+                self._writing.join(BRIEFLY)
         if isinstance(event, BatchStarted):
             # The search for its tables came before.
             self._keepers[event.run_id].phases = Phases(self._started)
@@ -116,11 +122,14 @@ class _Journals:
             self._batch, self._due = event.run_id, 0.0
         if isinstance(event, DegreeChanged) and event.cause == CONNECTIONS:
             self._due = math.inf  # no connection is left for it: only at the end
-        for run_id in {event.run_id, self._batch} & self._keepers.keys():
+        run_ids = {event.run_id, self._batch}
+        if isinstance(event, TurnTaken):
+            run_ids.update(event.run_ids)
+        for run_id in run_ids & self._keepers.keys():
             self._keepers[run_id].add(event)
         if isinstance(event, Finished) and self._batch and event.run_id in self._keepers:
             keeper = self._keepers.pop(event.run_id)
-            if keeper.says_something:
+            if keeper.says_something or keeper.is_written:
                 self._ended[event.run_id] = keeper.journal(event.status)
         if self._keepers and time.monotonic() >= self._due:
             self._write_so_far()
@@ -165,7 +174,7 @@ class _Journals:
         journals = {
             run_id: keeper.journal(keeper.status or status)
             for run_id, keeper in self._keepers.items()
-            if keeper.says_something or run_id == self._batch
+            if keeper.says_something or keeper.is_written or run_id == self._batch
         }
         journals |= dict(self._ended)
         if journals:
@@ -204,6 +213,8 @@ class Keeper:
         """The reported status; empty before."""
         self.changed = False
         """Whether there is more to write than in the last journal."""
+        self.is_written = False
+        """Whether a journal may have been written, which says that the execution is running."""
         self._runs: dict[str, str] = {}
         """For a batch: a description of what each run copies."""
         self.phases: Phases | None = None
@@ -234,6 +245,7 @@ class Keeper:
         self._steps: dict[str, float] = {}
         self._doing: set[tuple[str, str]] = set()
         self._finishing = self._finishing_since = 0.0
+        self._turn, self._turn_from = "", 0.0
 
     @property
     def says_something(self) -> bool:
@@ -273,6 +285,10 @@ class Keeper:
                 self.status = event.status
             case Finished() if not self._runs:
                 self.status = event.status
+            case TurnTaken():
+                self._turn, self._turn_from = event.what, at
+        if isinstance(event, Opened | Waiting | Finished):
+            self._turn = ""
 
     def _allow(self, at: float) -> None:
         """Note how many streams were possible since the last event."""
@@ -369,10 +385,11 @@ class Keeper:
 
     def journal(self, status: str) -> Journal:
         """Return the journal so far, with a status."""
-        self.changed = False
+        self.changed, self.is_written = False, True
         at = self._clock() - self._started
         ended = at if self._open else self._last
         tail, idle = self._tail(ended)
+        opened = {self._named(run, name): at for (run, name, _), at in self._opened.items()}
         return Journal(
             execution_id=self._id,
             started_at=self._started_at,
@@ -400,5 +417,8 @@ class Keeper:
             phases={} if self.phases is None else self.phases.seconds,
             host=socket.gethostname(),
             pid=os.getpid(),
-            open=tuple(sorted({self._named(run, name) for run, name, _ in self._open})),
+            open=tuple(sorted(opened)),
+            opened=tuple(round(opened[name], 3) for name in sorted(opened)),
+            turn=self._turn,
+            turn_from=round(self._turn_from, 3),
         )

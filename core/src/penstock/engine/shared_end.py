@@ -7,12 +7,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 from penstock.backends.api.execution.control import Outlook
 from penstock.engine.control_link import ControlLink
+from penstock.engine.others import Others
 from penstock.engine.preparation import follow
 from penstock.engine.report import WHOLE_RUN
 from penstock.engine.run_status import steps_due
 from penstock.engine.state import RunState
 from penstock.errors import PermanentError, RunFailed
-from penstock.events import Event
+from penstock.events import Event, TurnTaken
+from penstock.model.journal import FINISHING
 
 # Seconds between two looks at runs that others finish, at first and after a while.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
@@ -32,11 +34,18 @@ class SharedEnd:
         watch: called between two looks; yields events, or raises to end everything.
         finish: compares both sides, and does the steps after the last partition.
         copy: copies what is left.
+        others: tells whom this execution waits for.
     """
 
     def __init__(
-        self, link: ControlLink, watch: Callable[[], Iterator[Event]], finish: Do, copy: Do
+        self,
+        link: ControlLink,
+        watch: Callable[[], Iterator[Event]],
+        finish: Do,
+        copy: Do,
+        others: Others,
     ) -> None:
+        self._others = others
         self._link = link
         self._watch = watch
         self._finish = finish
@@ -58,6 +67,7 @@ class SharedEnd:
             if mine := [run for run in left if run.run_id in turns]:
                 # The one that had the turn before may have finished the run.
                 mine = yield from self._look(mine)
+                yield from self._begin(mine)
                 yield from self._finish(mine)
                 left = [run for run in left if run.run_id not in turns]
                 pause = FIRST_PAUSE
@@ -65,6 +75,14 @@ class SharedEnd:
                 time.sleep(pause)
                 pause = min(LONGEST_PAUSE, pause * 1.5)
                 yield from self._watch()
+                yield from self._others.have_turn([run.run_id for run in left])
+
+    def _begin(self, runs: Sequence[RunState]) -> Iterator[Event]:
+        """Tell that this execution finishes runs; others may wait for that."""
+        self._others.stop()
+        if runs:
+            run_ids = tuple(run.run_id for run in runs)
+            yield TurnTaken(run_id=run_ids[0], what=FINISHING, run_ids=run_ids)
 
     def _has_failed(self, run: RunState, outlook: Outlook) -> bool:
         """Whether another execution has finished the run in vain since this one began.
@@ -118,10 +136,12 @@ class SharedEnd:
                                 f"process: see penstock status {run.run_id} --target URL"
                             )
                         )
+                yield from self._begin(runs)
                 return True
             time.sleep(pause)
             pause = min(LONGEST_PAUSE, pause * 1.5)
             yield from self._watch()
+            yield from self._others.have_turn([run.run_id for run in runs])
 
     def _outlooks(self, runs: Sequence[RunState]) -> Mapping[str, Outlook]:
         names = [run.run_id for run in runs]

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from penstock.model.codec import OMITTED, JsonForm
 
@@ -235,12 +236,23 @@ class Journal:
     """The id of its main process there."""
     open: tuple[str, ...] = ()
     """The partitions that it was copying at this write."""
+    opened: tuple[float, ...] = ()
+    """Seconds from the start of the execution to that of each of these."""
+    turn: str = ""
+    """``planning`` or ``finishing``: what it was doing for all executions at this write."""
+    turn_from: float = 0.0
+    """Seconds from the start of the execution to the beginning of that."""
 
     @property
     def rate(self) -> float:
         """Bytes per second over the last whole intervals."""
         last = self.points[-RATE_POINTS - 1 : -1] or self.points
         return sum(point.bytes for point in last) / (self.width * max(1, len(last)))
+
+    def moment(self, seconds: float) -> str:
+        """Return a moment of the execution, ISO 8601 in UTC, by the clock of its machine."""
+        moment = datetime.fromisoformat(self.started_at) + timedelta(seconds=seconds)
+        return moment.isoformat(timespec="seconds")
 
 
 def new_execution_id() -> str:

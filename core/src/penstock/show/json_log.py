@@ -16,7 +16,7 @@ from penstock.show.text import duration, number, size
 _LEVELS = {"warning": "warning", "error": "error"}
 """By the style of a note; any other is ``info``."""
 # Texts of events that name one of a few states. All other texts are free, and are in the message.
-_WORDS = frozenset({"cause", "method", "mode", "state", "status", "step_id", "strategy"})
+_WORDS = frozenset({"cause", "method", "mode", "state", "status", "step_id", "strategy", "what"})
 
 
 def log_line(

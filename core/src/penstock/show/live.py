@@ -15,7 +15,7 @@ from rich.text import Text
 
 from penstock.events import Event
 from penstock.show.console import STYLES, ShortenedText, TextColumn, make_table, print_line
-from penstock.show.notes import Notes
+from penstock.show.notes import Notes, waiting_text
 from penstock.show.tally import Tally
 from penstock.show.text import cells, duration, megabytes, number, one_line, percent, quantity, size
 
@@ -194,7 +194,8 @@ class LiveDisplay:
                 ]
             )
         if not rows:
-            return ""
+            waiting = tally.waiting
+            return ShortenedText(waiting_text(waiting)) if waiting is not None else ""
         table = make_table(
             self._console,
             [

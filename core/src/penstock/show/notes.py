@@ -15,6 +15,7 @@ from penstock.events import (
     Event,
     Failed,
     Merged,
+    OtherProcess,
     PartitionsChecked,
     Planned,
     Prepared,
@@ -22,9 +23,10 @@ from penstock.events import (
     SnapshotChanged,
     StepChanged,
     Verified,
+    Waiting,
     Warned,
 )
-from penstock.model.plans import CHOSEN, GIVEN
+from penstock.model.plans import CHOSEN, GIVEN, id_list
 from penstock.show.folding import FEW, fold_texts, pattern_of
 from penstock.show.tally import Tally
 from penstock.show.text import (
@@ -42,6 +44,8 @@ from penstock.show.text import (
 _SHOW_STEP_AFTER = 1.0
 # How many notes that differ only in the table are shown.
 _MOST_ALIKE = 3
+# What is not about one table.
+_ALWAYS = BatchStarted | DegreeChanged | SnapshotChanged | Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class Notes:
         if isinstance(event, Verified | PartitionsChecked) and event.ok:
             return []
         event_note = note(event, self._tally)
-        if event_note is None or isinstance(event, BatchStarted | DegreeChanged | SnapshotChanged):
+        if event_note is None or isinstance(event, _ALWAYS):
             return [] if event_note is None else [event_note]
         return self._first(event, event_note, _MOST_ALIKE)
 
@@ -184,6 +188,8 @@ def note(event: Event, tally: Tally) -> Note | None:
             text = f"partitions{of} checked: {number(event.rows)} rows together, "
             text += "as counted" if event.ok else f"but {number(event.counted)} counted"
             return Note("plain" if event.ok else "error", (text,))
+        case Waiting():
+            return Note("plain", (waiting_text(event), f"    {_advice(event, tally)}"))
         case Merged():
             return Note("plain", (_merged_line(event, tally),))
         case Warned(error=Mapping()):  # a table of a batch
@@ -191,6 +197,27 @@ def note(event: Event, tally: Tally) -> Note | None:
         case Warned():
             return Note("warning", (f"warning: {one_line(event.message)}",))
     return None
+
+
+def waiting_text(event: Waiting) -> str:
+    """Return whom a process waits for, in one line."""
+    whom = "; ".join(map(_process_text, event.others)) or "another process"
+    return f"waiting for {whom}"
+
+
+def _advice(event: Waiting, tally: Tally) -> str:
+    if not event.others:
+        return f"see penstock status {tally.run_id} --target URL"
+    which = "one of them" if len(event.others) > 1 else "it"
+    return f"if {which} hangs, kill it there (kill -9 PID): another process takes over"
+
+
+def _process_text(process: OtherProcess) -> str:
+    what = process.what
+    if process.partition_ids:
+        what += f" {one_line(id_list(process.partition_ids))}"
+    since = process.since[11:19]
+    return f"PID {process.pid} on {one_line(process.host)} ({what}, since {since}Z)"
 
 
 def _merged_line(event: Merged, tally: Tally) -> str:

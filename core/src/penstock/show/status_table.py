@@ -117,6 +117,12 @@ def print_status(console: Console, status: RunStatus) -> None:
             )
 
 
+def _doing(execution: Journal) -> str:
+    if execution.open:
+        return one_line(id_list(execution.open))
+    return f"({execution.turn})" if execution.turn else "nothing"
+
+
 def _print_executions(console: Console, executions: Sequence[Journal]) -> None:
     print_heading(console, "processes")
     console.print(
@@ -134,7 +140,7 @@ def _print_executions(console: Console, executions: Sequence[Journal]) -> None:
                     f"  {one_line(each.host)}",
                     str(each.pid),
                     size(round(each.rate)),
-                    one_line(id_list(each.open)) if each.open else "nothing",
+                    _doing(each),
                     one_line(each.written_at),
                 ]
                 for each in executions

@@ -23,6 +23,8 @@ from penstock.events import (
     Retrying,
     SnapshotChanged,
     StepChanged,
+    TurnTaken,
+    Waiting,
     Warned,
 )
 from penstock.planning.remarks import CREATED
@@ -166,6 +168,8 @@ class Tally:
         """By run: what its plan found missing in the target."""
         self.tables = Tables()
         """The tables of a batch."""
+        self.waiting: Waiting | None = None
+        """Whom this process waits for."""
         self.cancelling = False
         """Whether a signal has arrived and the streams are being ended."""
         self.streams: dict[str, Stream] = {}
@@ -200,6 +204,8 @@ class Tally:
         """Process an event."""
         if not self.is_batch:
             self.run_id = event.run_id
+        if isinstance(event, Opened | TurnTaken | StepChanged | Finished):
+            self.waiting = None
         match event:
             case BatchStarted():
                 self.tables = Tables(
@@ -207,6 +213,8 @@ class Tally:
                     failed={table.run_id: table.table for table in event.tables if table.error},
                 )
                 self.tables.unplanned = len(self.tables.failed)
+            case Waiting():
+                self.waiting = event
             case BatchFinished():
                 self.batch_finished = event
             case Planned():

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.errors import TooManyLosses
+from penstock.events import Event
 
 Key = tuple[str, str]
 """A run and one of its partitions."""
@@ -38,6 +39,7 @@ class Sharing:
     Args:
         committed: reads which partitions are committed.
         losses: reads how often others have lost a process or a worker at a partition.
+        tell: tells of a wait for partitions that others have, unless there are none.
         clock: returns seconds, as `time.monotonic` does.
         chance: draws the order of the partitions, and the lengths of pauses.
     """
@@ -46,11 +48,13 @@ class Sharing:
         self,
         committed: Callable[[], Collection[Key]],
         losses: Callable[[], Mapping[Key, float]] = dict,
+        tell: Callable[[Sequence[Key]], Iterable[Event]] = lambda keys: (),
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
         self._committed = committed
         self._losses = losses
+        self.tell = tell
         self._clock = clock
         self._chance = chance or random.Random()
         self._misses = self._taken_in_row = self._rests = 0

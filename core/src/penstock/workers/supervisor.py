@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from penstock.backends.shared.resources import room
@@ -211,6 +212,7 @@ class Supervisor:
                 yield from self._steer()
                 yield from self._listen()
                 yield from self._watch()
+                yield from self._tell_wait()
             self._dismiss()
         finally:
             self._cancel()
@@ -267,6 +269,20 @@ class Supervisor:
             self._assign(process, self._next())
             busy += 1
         return bool(busy or self._waiting or self._delayed)
+
+    def _tell_wait(self) -> Iterator[Event]:
+        """Tell whom this execution waits for, if others have all partitions that are left."""
+        if self._sharing is None:
+            return
+        busy = (each for process in self._busy() for each in process.assignments.values())
+        delayed = (assignment for _, _, assignment in self._delayed)
+        left: list[_Assignment] = []
+        for assignment in chain(busy, self._waiting, delayed):
+            if not assignment.is_taken:
+                left = []
+                break
+            left.append(assignment)
+        yield from self._sharing.tell([assignment.work.key for assignment in left])
 
     @property
     def _rest(self) -> float:

@@ -11,6 +11,7 @@ from penstock.backends.clickhouse.load_hooks import ClickHouseLoadHooks
 from penstock.backends.clickhouse.session import ClickHouseSession
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.turns import Turns
 from penstock.backends.shared.attempts.refusals import as_planning
 from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.shared.records.control_store import RecordedRuns
@@ -34,7 +35,12 @@ class _Store(DocumentStore):
             self._session.run(f"CREATE DATABASE IF NOT EXISTS {name} ENGINE = Atomic")
 
 
-class _Presence(RunPresence):
+class ClickHousePresence(RunPresence):
+    """See `RunPresence`: the server has no locks, so turns are leases."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
     def enter(
         self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
     ) -> dict[str, PenstockError]:
@@ -45,9 +51,21 @@ class _Presence(RunPresence):
         """
         return {}
 
+    def leave(self, tables: Mapping[str, TableRef]) -> None:
+        self._turns.leave(tables)
 
-def clickhouse_control(session: ClickHouseSession, database: str) -> RecordedRuns:
-    """Return the control store of a target.
+    def take_turns(self, names: Sequence[str]) -> frozenset[str]:
+        return self._turns.take(names)
+
+    def close(self) -> None:
+        """Give back the turns."""
+        self._turns.close()
+
+
+def clickhouse_control(
+    session: ClickHouseSession, database: str
+) -> tuple[RecordedRuns, ClickHousePresence]:
+    """Return the control store of a target, and its part that is to be closed.
 
     Args:
         session: a session on the target.
@@ -56,6 +74,8 @@ def clickhouse_control(session: ClickHouseSession, database: str) -> RecordedRun
     documents = TableDocuments(session.connection, database)
     stages = Stages(session.connection, database)
     runs = Runs(documents, stages)
-    ledger = Ledger(_Store(session, database, documents, runs))
+    store = _Store(session, database, documents, runs)
+    presence = ClickHousePresence(Turns(documents, store))
+    ledger = Ledger(store)
     hooks = ClickHouseLoadHooks(ledger, session, database, documents, stages, runs)
-    return RecordedRuns(ledger, hooks, _Presence())
+    return RecordedRuns(ledger, hooks, presence), presence

@@ -33,7 +33,11 @@ class ClickHouseTarget(ServerTarget[ClickHouseSession]):
 
     def __init__(self, url: str, control_schema: str) -> None:
         super().__init__(ClickHouseSession(connect(url, "target")))
-        self.control = clickhouse_control(self._session, control_schema)
+        self.control, self._presence = clickhouse_control(self._session, control_schema)
+
+    def close(self) -> None:
+        self._presence.close()
+        super().close()
 
     def identity(self, table: TableRef) -> str:
         return self._session.cached_uuid(table)

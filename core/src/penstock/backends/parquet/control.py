@@ -10,6 +10,7 @@ from penstock.backends.parquet.load_hooks import FolderLoadHooks, OpenSteps
 from penstock.backends.parquet.storage.storage import Storage
 from penstock.backends.roll_forward.run_store import DocumentStore
 from penstock.backends.roll_forward.runs import Runs
+from penstock.backends.roll_forward.turns import Turns
 from penstock.backends.shared.attempts.run_presence import RunPresence
 from penstock.backends.shared.records.control_store import RecordedRuns
 from penstock.backends.shared.records.ledger import Ledger
@@ -45,7 +46,10 @@ class FolderStore(DocumentStore):
 
 
 class FolderPresence(RunPresence):
-    """See `RunPresence`: locked files in a local folder."""
+    """See `RunPresence`: locked files in a local folder; in a bucket, turns are leases."""
+
+    turns: Turns
+    """The turns in a bucket."""
 
     def __init__(self, storage: Storage) -> None:
         self._presence = storage.presence()
@@ -58,16 +62,23 @@ class FolderPresence(RunPresence):
             return {}
         return self._presence.enter(dict.fromkeys(tables, ""), check)
 
+    def leave(self, tables: Mapping[str, TableRef]) -> None:
+        if self._presence is None:
+            self.turns.leave(tables)
+
     def is_at_work(self, run_id: str, table: TableRef) -> bool | None:
         return None if self._presence is None else self._presence.executes(run_id, "")
 
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
-        return frozenset(names) if self._presence is None else self._presence.take_turns(names)
+        turns = self.turns.take if self._presence is None else self._presence.take_turns
+        return turns(names)
 
     def close(self) -> None:
-        """Leave the runs that were entered."""
+        """Leave the runs that were entered, and give back turns."""
         if self._presence is not None:
             self._presence.leave()
+        else:
+            self.turns.close()
 
 
 def folder_control(
@@ -81,5 +92,7 @@ def folder_control(
         steps: returns the steps of a run.
     """
     runs = Runs(storage.documents, storage.uploads)
-    ledger = Ledger(FolderStore(storage, runs), ["transaction", "files"])
+    store = FolderStore(storage, runs)
+    presence.turns = Turns(storage.documents, store)
+    ledger = Ledger(store, ["transaction", "files"])
     return RecordedRuns(ledger, FolderLoadHooks(ledger, storage, runs, steps), presence)

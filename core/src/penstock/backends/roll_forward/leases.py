@@ -90,14 +90,15 @@ class Leases:
         content = _content(nonce, 0)
         if not documents.create(name, content):
             found = documents.get(name)
-            if found is None or not self._is_stale(name, found[1], grace):
+            if found is None or not self.is_stale(name, found[1], grace):
                 return None
             if not documents.replace(name, content, found[1]):
                 return None
         self._seen.pop(name, None)
         return Lease(documents, name, nonce, grace)
 
-    def _is_stale(self, name: str, version: str, grace: float) -> bool:
+    def is_stale(self, name: str, version: str, grace: float) -> bool:
+        """Whether a lease of another process has not changed for the grace time."""
         now = self._clock()
         seen, since = self._seen.get(name, ("", now))
         if seen != version:

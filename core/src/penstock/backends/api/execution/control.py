@@ -573,8 +573,8 @@ class Presence(Protocol):
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
         """Take locks, which only one process has at a time, until the catalog closes; never wait.
 
-        They end with the process, for any reason. A target without such locks grants all of them:
-        what they protect is only done more than once, which does no harm.
+        They end with the process, for any reason. Where sessions hold no locks they may be leases,
+        or all be granted: what they protect is then only done more than once, which does no harm.
 
         Args:
             names: what is to be done by one process, such as the end of a run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 import pymysql
@@ -22,11 +22,10 @@ class MySqlPresence(ServerPresence[MySqlRecords]):
         super().__init__(records)
         self._kept: dict[str, str] = {}
 
-    def keep(self, run_id: str) -> None:
-        for name in self.locks(run_id):
-            if self._records.keep(name):
-                self._kept[run_id] = name
-                break
+    def keep(self, run_id: str) -> str:
+        if name := super().keep(run_id):
+            self._kept[run_id] = name
+        return name
 
     def enter(
         self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
@@ -49,13 +48,7 @@ class MySqlPresence(ServerPresence[MySqlRecords]):
         try:
             free = {run: table for run, table in tables.items() if gates[table] in open_}
             active_runs = self.runs_by_table(list(free.values()))
-            names = {
-                name: other
-                for run_ids in active_runs.values()
-                for other in run_ids
-                for name in self.locks(other)
-            }
-            executed = {names[name] for name in lock_holders(connection, list(names))}
+            executed = self._held_by(set().union(*active_runs.values()))
             alone = {
                 run: self.locks(run)[0]
                 for run, table in free.items()
@@ -71,6 +64,14 @@ class MySqlPresence(ServerPresence[MySqlRecords]):
         locks = {run: name for run, name in first.items() if name in free_locks}
         self._kept |= locks
         return [run for run in tables if run not in locks]
+
+    def _held_by(self, run_ids: Collection[str]) -> set[str]:
+        """Return the runs that are executed."""
+        connection = self._records.connection
+        telling = lock_holders(connection, self.telling_locks())
+        locks = self.all_locks if telling else self.locks
+        names = {name: run_id for run_id in run_ids for name in locks(run_id)}
+        return {names[name] for name in lock_holders(connection, list(names))}
 
     def _gate(self, table: TableRef) -> str:
         return self._records.lock(f"penstock:table:{table}")
