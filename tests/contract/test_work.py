@@ -78,6 +78,12 @@ def test_a_turn_that_was_given_back_is_free(pair: Pair) -> None:
             theirs = second.control.presence
             assert theirs.take_turns(["r", "r:count", "r:links"]) == {"r:links"}
             assert presence.take_turns(["r", "r:links"]) == {"r"}
+            presence.take_turns(["r"])  # a turn that is taken twice ends at once
+            presence.end_turns(["r", "r:links"])
+            assert theirs.take_turns(["r", "r:count"]) == {"r"}
+            assert presence.take_turns(["r", "r:count"]) == {"r:count"}
+            theirs.end_turns(["r"])
+            assert presence.take_turns(["r"]) == {"r"}
         # A server ends a session soon after its client.
         eventually("it is free", lambda: bool(presence.take_turns(["r:links"])), PATIENCE)
     with pair.target() as third:

@@ -69,6 +69,8 @@ class SharedEnd:
                 mine = yield from self._look(mine)
                 yield from self._begin(mine)
                 yield from self._finish(mine)
+                # If that has failed, another may try, also while this execution goes on.
+                self._end(turns)
                 left = [run for run in left if run.run_id not in turns]
                 pause = FIRST_PAUSE
             elif left:
@@ -150,6 +152,9 @@ class SharedEnd:
     def _turns(self, runs: Sequence[RunState]) -> frozenset[str]:
         names = [run.run_id for run in runs]
         return self._link.call(lambda control: control.presence.take_turns(names))
+
+    def _end(self, turns: frozenset[str]) -> None:
+        self._link.call(lambda control: control.presence.end_turns(list(turns)))
 
     def _look(self, runs: Sequence[RunState]) -> Generator[Event, None, list[RunState]]:
         """Return the runs that are still to be finished; copies again what was lost since."""

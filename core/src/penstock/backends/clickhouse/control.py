@@ -57,6 +57,9 @@ class ClickHousePresence(RunPresence):
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
         return self._turns.take(names)
 
+    def end_turns(self, names: Sequence[str]) -> None:
+        self._turns.end(names)
+
     def close(self) -> None:
         """Give back the turns."""
         self._turns.close()

@@ -73,6 +73,10 @@ class FolderPresence(RunPresence):
         turns = self.turns.take if self._presence is None else self._presence.take_turns
         return turns(names)
 
+    def end_turns(self, names: Sequence[str]) -> None:
+        end = self.turns.end if self._presence is None else self._presence.end_turns
+        end(names)
+
     def close(self) -> None:
         """Leave the runs that were entered, and give back turns."""
         if self._presence is not None:

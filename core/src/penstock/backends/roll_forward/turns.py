@@ -121,6 +121,10 @@ class Turns:
         left = {_holder(content) for content, _ in self._documents.read_all(folder).values()}
         self._documents.delete([_lease_of(holder, folder) for holder in set(gone) - left])
 
+    def end(self, names: Sequence[str]) -> None:
+        """Give back turns."""
+        self._give_back([name for name in self._taken if name in names])
+
     def leave(self, run_ids: Collection[str]) -> None:
         """Give back the turns of runs."""
         self._give_back([name for name in self._taken if name.partition(":")[0] in run_ids])

@@ -169,6 +169,9 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def keep(self, name: str) -> bool:
         return self.leases.take(name)
 
+    def release(self, name: str) -> None:
+        self.leases.release(name)
+
     def is_held(self, names: Sequence[str]) -> bool:
         return self.leases.is_held(names)
 

@@ -584,6 +584,10 @@ class Presence(Protocol):
         """
         ...
 
+    def end_turns(self, names: Sequence[str]) -> None:
+        """Let others take turns that this process has; it need not have them."""
+        ...
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]: ...
 
 

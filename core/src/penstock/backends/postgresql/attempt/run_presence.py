@@ -33,6 +33,7 @@ class PostgresPresence(RunPresence):
         self._records = records
         self._connection = connection
         self._schema = schema
+        self._turns: set[str] = set()
 
     def enter(
         self, tables: Mapping[str, TableRef], check: Callable[[str, Sequence[str]], None]
@@ -67,9 +68,18 @@ class PostgresPresence(RunPresence):
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
         if self._connection.pooled:
             return frozenset(names)
+        # A lock that is taken twice would have to be released twice.
+        others = [name for name in names if name not in self._turns]
         with translated("target"):
-            rows = self._connection.execute(statement("take_turns"), {"names": list(names)})
-            return frozenset(name for (name,) in rows)
+            rows = self._connection.execute(statement("take_turns"), {"names": others})
+            self._turns.update(name for (name,) in rows)
+        return frozenset(self._turns.intersection(names))
+
+    def end_turns(self, names: Sequence[str]) -> None:
+        mine = self._turns.intersection(names)
+        self._turns -= mine
+        with translated("target"):
+            self._connection.execute(statement("end_turns"), {"names": list(mine)})
 
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         query = for_server(self._connection, "running")

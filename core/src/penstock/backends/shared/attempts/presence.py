@@ -79,12 +79,16 @@ class Presence:
             return frozenset()
         with self._hold_lock(ENTER_SECONDS):
             held = {mark for mark, _ in self._alive()}
-            entries = {name: (name, _mark(f"turn {name}")) for name in names}
+            entries = {name: (name, _turn_mark(name)) for name in names}
             for name, entry in entries.items():
                 if entry[1] not in held:
                     begin = f"{entry[1]}~{quote(name, '')}~"
                     self._locked_files[entry] = self._locked(begin)
         return frozenset(name for name in names if entries[name] in self._locked_files)
+
+    def end_turns(self, names: Sequence[str]) -> None:
+        """Release such locks."""
+        self._leave([(name, _turn_mark(name)) for name in names])
 
     def executed(self) -> set[str]:
         """Return the runs that other processes execute now, on any table."""
@@ -110,8 +114,13 @@ class Presence:
         Args:
             run_ids: the runs to leave; all by default.
         """
-        entries = [entry for entry in self._locked_files if run_ids is None or entry[0] in run_ids]
-        if not entries and (run_ids is not None or not os.path.isdir(self._folder)):
+        if run_ids is None:
+            self._leave(list(self._locked_files), always=os.path.isdir(self._folder))
+        else:
+            self._leave([entry for entry in self._locked_files if entry[0] in run_ids])
+
+    def _leave(self, entries: Collection[tuple[str, str]], *, always: bool = False) -> None:
+        if not (always or self._locked_files.keys() & set(entries)):
             return
         with suppress(TransientError, PermanentError, OSError), self._hold_lock(LEAVE_SECONDS):
             self._release(entries)
@@ -158,6 +167,10 @@ class Presence:
             yield
         finally:
             os.close(descriptor)
+
+
+def _turn_mark(name: str) -> str:
+    return _mark(f"turn {name}")
 
 
 def _mark(table: str) -> str:

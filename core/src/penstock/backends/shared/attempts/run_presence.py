@@ -35,6 +35,10 @@ class RunPresence(ABC):
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
         return frozenset(names)  # there are no locks
 
+    def end_turns(self, names: Sequence[str]) -> None:
+        """Do nothing: all have all turns."""
+        return
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return ()  # no lock of another process is visible
 

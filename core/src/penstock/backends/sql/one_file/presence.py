@@ -40,5 +40,8 @@ class FilePresence(RunPresence):
     def take_turns(self, names: Sequence[str]) -> frozenset[str]:
         return self._presence.take_turns(names)
 
+    def end_turns(self, names: Sequence[str]) -> None:
+        self._presence.end_turns(names)
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return self._database.attempts.running_attempts(run_id)

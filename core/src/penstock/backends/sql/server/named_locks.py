@@ -42,10 +42,6 @@ class LockRecords(StageRecords[S]):
             StallError: others hold the lock for longer.
         """
 
-    @abstractmethod
-    def release(self, name: str) -> None:
-        """Release a lock of the session."""
-
     # Locks
 
     @contextmanager

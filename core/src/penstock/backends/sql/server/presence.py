@@ -138,6 +138,13 @@ class ServerPresence(RunPresence, Generic[R]):
             )
         return frozenset(self._turns.intersection(names))
 
+    def end_turns(self, names: Sequence[str]) -> None:
+        records, mine = self._records, self._turns.intersection(names)
+        self._turns -= mine
+        with records.session.translated("the end of runs"):
+            for name in mine:
+                records.release(records.lock(f"penstock:turn:{name}"))
+
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return tuple(
             RunningAttempt(partition_id, attempt, "loading", "", None)

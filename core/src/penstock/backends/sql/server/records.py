@@ -127,6 +127,10 @@ class ServerRecords(LoadRecords):
         """Take a lock until the session ends; return whether it was free."""
 
     @abstractmethod
+    def release(self, name: str) -> None:
+        """Release a lock of the session."""
+
+    @abstractmethod
     def is_held(self, names: Sequence[str]) -> bool:
         """Whether any session holds one of these locks."""
 
