@@ -248,17 +248,19 @@ def _values_of(array: pa.Array, *, is_nested: bool) -> Values:
         return array, kinds
     inner = pc.binary_slice(array.cast(pa.binary()), 1, -1).cast(pa.string())
     escapes = pc.match_substring(inner, "\\")
-    is_string = pc.starts_with(array, '"')
+    is_string = None if kinds == {STRING} else pc.starts_with(array, '"')
     if pc.any(escapes).as_py():
-        escapes = pc.fill_null(pc.and_(escapes, is_string), False)
+        if is_string is not None:
+            escapes = pc.and_(escapes, is_string)
+        escapes = pc.fill_null(escapes, False)
         written = ",".join(array.filter(escapes).to_pylist())
         read = msgspec.json.decode(f"[{written}]", type=list[str])
         inner = pc.replace_with_mask(inner, escapes, pa.array(read, pa.string()))
-    strings = inner.filter(is_string)
+    strings = inner.drop_null() if is_string is None else inner.filter(is_string)
     # Mostly the first shows that they are texts.
     if all(pc.all(pc.is_in(some, _NOT_FINITE)).as_py() for some in (strings[:1], strings)):
         kinds = kinds - {STRING} | {NUMBER}
-    return pc.if_else(is_string, inner, array), kinds
+    return inner if is_string is None else pc.if_else(is_string, inner, array), kinds
 
 
 def _normal(array: pa.Array) -> pa.Array:
