@@ -24,8 +24,10 @@ enum Kind {
     /// Microseconds, as an interval.
     Duration,
     Uuid,
+    /// In UTF-8, which is checked.
     Text,
     Jsonb,
+    Bytes,
     Decimal {
         scale: u32,
     },
@@ -50,6 +52,7 @@ fn parse(name: &str) -> Option<Kind> {
         "uuid" => Kind::Uuid,
         "text" => Kind::Text,
         "jsonb" => Kind::Jsonb,
+        "bytes" => Kind::Bytes,
         _ => return None,
     })
 }
@@ -159,7 +162,7 @@ impl<'a> Column<'a> {
             values: &[],
             element: None,
         };
-        let strings = element.is_none() && matches!(kind, Kind::Text | Kind::Jsonb);
+        let strings = element.is_none() && matches!(kind, Kind::Text | Kind::Jsonb | Kind::Bytes);
         if element.is_some() || strings {
             found.offsets = buffer(1).unwrap_or_default();
             if rows > 0 && found.offsets.len() / 4 < end + 1 {
@@ -234,7 +237,7 @@ impl<'a> Column<'a> {
             }
             return Ok(());
         }
-        if let Kind::Text | Kind::Jsonb = self.kind {
+        if let Kind::Text | Kind::Jsonb | Kind::Bytes = self.kind {
             let version = usize::from(self.kind == Kind::Jsonb);
             let ranges = self.ranges(first, sizes.len()).ok_or(first)?;
             for ((row, size), (start, end)) in (first..).zip(sizes).zip(ranges) {
@@ -269,6 +272,26 @@ impl<'a> Column<'a> {
         }
         for (row, size) in (first..).zip(sizes) {
             *size += 4 + if self.is_null(row) { 0 } else { width };
+        }
+        Ok(())
+    }
+
+    /// Check that texts are in UTF-8. Whatever NULLs hide does not count.
+    fn check(&self, first: Row, rows: usize) -> Result<(), Row> {
+        if self.element.is_some() || !matches!(self.kind, Kind::Text | Kind::Jsonb) {
+            return Ok(());
+        }
+        let start = self.offset(self.first + first).ok_or(first)?;
+        let end = self.offset(self.first + first + rows).ok_or(first)?;
+        if self.values.get(start..end).ok_or(first)?.is_ascii() {
+            return Ok(());
+        }
+        let ranges = self.ranges(first, rows).ok_or(first)?;
+        for (row, (start, end)) in (first..).zip(ranges) {
+            let text = self.values.get(start..end).ok_or(row)?;
+            if !self.is_null(row) && std::str::from_utf8(text).is_err() {
+                return Err(row);
+            }
         }
         Ok(())
     }
@@ -321,7 +344,7 @@ impl<'a> Column<'a> {
                 Some(interval)
             }),
             Kind::Uuid => self.write_fixed(first, places, out, |place| number::<16>(values, place)),
-            Kind::Text => self.write_texts::<false>(first, places, out),
+            Kind::Text | Kind::Bytes => self.write_texts::<false>(first, places, out),
             Kind::Jsonb => self.write_texts::<true>(first, places, out),
             Kind::Decimal { .. } => self.write_each(first, places, out, |row, place, out| {
                 let bytes = worked.0.get(row - first)?.bytes();
@@ -561,7 +584,8 @@ fn encoded(head: Vec<u8>, rows: usize, columns: &[Column<'_>]) -> Result<Vec<u8>
         places.fill(count.len());
         for (place, (column, worked)) in columns.iter().zip(&mut worked).enumerate() {
             column
-                .measure(first, places, worked)
+                .check(first, places.len())
+                .and_then(|()| column.measure(first, places, worked))
                 .map_err(|row| (place, row))?;
         }
         let mut end = out.len();

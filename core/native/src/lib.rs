@@ -5,6 +5,7 @@ mod copy_in;
 mod copy_out;
 mod decode;
 mod encode;
+mod json_lines;
 mod libpq;
 mod lines;
 mod pump;
@@ -22,5 +23,6 @@ fn penstock_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<encode::Encoder>()?;
     module.add_class::<lines::Lines>()?;
     module.add_class::<pump::Pump>()?;
+    module.add_function(wrap_pyfunction!(json_lines::json_columns, module)?)?;
     Ok(())
 }

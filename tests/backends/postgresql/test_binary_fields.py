@@ -173,7 +173,7 @@ VALUES: dict[str, tuple[str, int | None, st.SearchStrategy[Any]]] = {
     "timestamp": ("timestamp", None, st.datetimes()),
     "text": ("text", None, st.text(st.characters(exclude_categories=["Cs"]))),
     "jsonb": ("jsonb", None, st.text(st.characters(exclude_categories=["Cs"]))),
-    "bytes": ("text", None, st.binary()),
+    "bytes": ("bytes", None, st.binary()),
     "uuid": ("uuid", None, st.binary(min_size=16, max_size=16)),
     "decimal:38:7": ("decimal:7", None, _decimals(38, 7)),
     "decimal:18:0": ("decimal:0", None, _decimals(18, 0)),
@@ -208,6 +208,36 @@ def test_timestamps_out_of_the_servers_range_are_refused() -> None:
         with pytest.raises(ValueError, match=r"\(0, 0\)|0, 0") as caught:
             native.Encoder([(form, None)]).encode(b"", 1, [_buffers(array)])
         assert caught.value.args == (0, 0)
+
+
+def _texts(*values: bytes | None) -> pa.Array:
+    stored = pa.array(values, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(stored), stored.buffers())
+
+
+def test_texts_that_are_not_utf8_are_refused() -> None:
+    halves, late = _texts("é".encode(), b"\xc3", b"\xa9"), _texts(*[b"a"] * 300, b"\xff")
+    for kind in ("text", "jsonb"):
+        for array, place in ((halves, 1), (halves.slice(2), 0), (late, 300)):
+            with pytest.raises(ValueError, match=f"0, {place}") as caught:
+                native.Encoder([(kind, None)]).encode(b"", len(array), [_buffers(array)])
+            assert caught.value.args == (0, place)
+    halves = halves.slice(0, 1)
+    for kind, array in (("bytes", _texts(b"\xff")), ("text", halves)):
+        native.Encoder([(kind, None)]).encode(b"", 1, [_buffers(array)])
+
+
+def test_what_a_null_hides_may_be_anything() -> None:
+    values = pa.array(["é", None, "ü"])
+    hidden = pa.Array.from_buffers(
+        pa.string(),
+        3,
+        [values.buffers()[0], pa.array([0, 2, 3, 5], pa.int32()).buffers()[1],
+         pa.py_buffer("é".encode() + b"\xff" + "ü".encode())],
+    )  # fmt: skip
+    message = native.Encoder([("text", None)]).encode(HEAD, 3, [_buffers(hidden)])
+    (found,) = decoded(["text"], bytes(memoryview(message)) + END)
+    assert found.equals(values)
 
 
 def test_arrays_that_are_too_short_are_refused() -> None:

@@ -241,6 +241,7 @@ def test_random_csv(tmp_path: Path) -> None:
 # JSON lines
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_json_lines(tmp_path: Path) -> None:
     url = write_file(
         tmp_path / "a.jsonl",
@@ -271,6 +272,7 @@ def test_json_lines(tmp_path: Path) -> None:
     assert table["big"].to_pylist() == [None, None, 123456789012345678901, None]
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize(
     ("values", "texts"),
     [
@@ -317,6 +319,7 @@ BAD: dict[str, tuple[str, str | bytes, str]] = {
 }
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files(tmp_path: Path, name: str) -> None:
     file, content, message = BAD[name]
@@ -355,6 +358,7 @@ def test_bad_urls(url: str, message: str) -> None:
         parse(url, "--source")
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_numbers_and_strings_as_written(tmp_path: Path) -> None:
     """Whatever else is in the column, and however the lines around them are written."""
     cells = [
@@ -373,6 +377,7 @@ def test_numbers_and_strings_as_written(tmp_path: Path) -> None:
     assert table["c"][3].as_py() == '{"x": "\\ud800"}'
 
 
+@pytest.mark.usefixtures("both_paths")
 @pytest.mark.parametrize(
     ("written", "text"),
     [
@@ -390,6 +395,7 @@ def test_nested_json(tmp_path: Path, written: str, text: str) -> None:
     assert rows_of(url) == [(text,), ('"x"',)]
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_errors_in_late_lines_have_the_right_line_number(tmp_path: Path) -> None:
     lines = ['{"a": 1}', ""] * 400_000
     lines[700_000] = '{"a": }'
@@ -397,6 +403,7 @@ def test_errors_in_late_lines_have_the_right_line_number(tmp_path: Path) -> None
         rows_of(write_file(tmp_path / "a.jsonl", "\n".join(lines)))
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_a_long_line(tmp_path: Path) -> None:
     long = "ü" * (5 << 20)
     lines = [json.dumps({"a": text}) for text in ("b", long, "c")]
@@ -404,9 +411,22 @@ def test_a_long_line(tmp_path: Path) -> None:
     assert rows_of(url) == [("b",), (long,), ("c",)]
 
 
+@pytest.mark.usefixtures("both_paths")
 def test_json_of_the_standard_library_agrees(tmp_path: Path) -> None:
     draw = random.Random(7)
     alphabet = ["a", '"', "\\", "\n", "\x00", "\u2028", "ü", "😀", "/"]
     rows = [{"a": "".join(draw.choices(alphabet, k=5)), "b": [n, {"c": None}]} for n in range(999)]
     url = write_file(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     assert rows_of(url) == [(row["a"], json.dumps(row["b"])) for row in rows]
+
+
+@pytest.mark.usefixtures("both_paths")
+def test_objects_without_keys(tmp_path: Path) -> None:
+    empty = "{}\n" * (3 << 20)  # more than a block
+    url = write_file(tmp_path / "a.jsonl", f'{{"a": 1}}\n{empty}{{"a": 2}}')
+    column = table_of(url)["a"]
+    assert len(column) == (3 << 20) + 2
+    assert column.drop_null().to_pylist() == [1, 2]
+    url = write_file(tmp_path / "b.jsonl", empty[:30])
+    with pytest.raises(PlanningError, match=r"found none: .* without objects"):
+        rows_of(url)

@@ -243,7 +243,7 @@ impl Batches {
 
 /// What Python makes an array of: its length, the number of NULLs, the buffer that tells them, the
 /// other buffers, and the arrays within it.
-fn array(py: Python<'_>, column: Column) -> PyResult<Py<PyTuple>> {
+pub fn array(py: Python<'_>, column: Column) -> PyResult<Py<PyTuple>> {
     let valid = (column.nulls > 0).then(|| Buffer::new(column.valid.bytes));
     let mut inner = Vec::new();
     let buffers = match column.values {

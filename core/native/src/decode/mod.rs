@@ -9,7 +9,9 @@ mod decoder;
 mod frame;
 mod kind;
 
-pub use decoder::Decoder;
+pub use column::Column;
+pub use decoder::{Decoder, array};
+pub use kind::Kind;
 
 /// Why a value, or the stream, cannot be decoded.
 #[derive(Debug, PartialEq, Eq)]

@@ -28,7 +28,7 @@ _KINDS: dict[pa.DataType, tuple[str, int | None]] = {
     pa.float32(): ("bytes4", 700),
     pa.float64(): ("bytes8", 701),
     pa.string(): ("text", 25),
-    pa.binary(): ("text", 17),
+    pa.binary(): ("bytes", 17),
     pa.date32(): ("date", 1082),
     pa.timestamp("us"): ("timestamp", 1114),
     pa.timestamp("us", "UTC"): ("timestamp", None),
@@ -48,7 +48,7 @@ class ArrayEncoder(Protocol):
             arrays: one per column, all of the same length.
 
         Raises:
-            ValueError: a value has no binary form.
+            ValueError: a value has no binary form, or a text is not in UTF-8.
         """
         ...
 
@@ -123,6 +123,9 @@ class _PgpqEncoder:
         self._head = self._encoder.write_header()
 
     def encode(self, arrays: Sequence[pa.Array]) -> bytes:
+        for array in arrays:
+            if pa.types.is_string(array.type):
+                array.validate(full=True)
         batch = pa.RecordBatch.from_arrays(list(arrays), schema=self._schema)
         rows = self._encoder.write_batch(batch)
         head, self._head = self._head, b""

@@ -206,7 +206,8 @@ def _cast(array: pa.Array, form: pa.DataType, target: DataType) -> pa.Array:
         ValueError: a value does not fit. This includes `pyarrow.ArrowInvalid`.
     """
     if pa.types.is_string(form):
-        return texts(array, target).cast(form)
+        # The encoder checks their UTF-8.
+        return array if array.type.equals(form) else texts(array, target).cast(form)
     values = simplify(array)
     if pa.types.is_date32(form) and pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp(values.type.unit))

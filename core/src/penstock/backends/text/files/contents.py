@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
 from penstock.backends.parquet.errors import translated
@@ -17,15 +16,15 @@ from penstock.backends.parquet.files.listing import ListedFile, fingerprint
 from penstock.backends.shared.values.arrow import schema_from_text
 from penstock.backends.text.files import csv_rows, json_rows
 from penstock.backends.text.files.inference import ColumnType
-from penstock.backends.text.files.json_rows import STRING
 from penstock.backends.text.files.passing import Dialect
 from penstock.backends.text.files.streams import TextStream, unpacked
 from penstock.backends.text.files.values import FOLDER
 from penstock.backends.text.location import CSV, TEXT, TextOptions
 from penstock.errors import PlanningError
 
+_Item = TypeVar("_Item")
+
 _PARSED = b"penstock.parsed"
-_NOT_FINITE = pa.array(["NaN", "Infinity", "-Infinity"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,27 +209,21 @@ def _look_at_csv(
     return count
 
 
-def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches while another thread parses the next one."""
+def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """Yield items while another thread parses the next one."""
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = pool.submit(next, batches, None)
-            yield batch
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
 
 
 def _look_at_json(filesystem: fs.FileSystem, path: str, columns: dict[str, ColumnType]) -> int:
     count = 0
-    for rows in json_rows.objects(lambda: opened(filesystem, path)):
-        count += len(rows)
-        names = json_rows.keys_of(rows)
-        for name, array in zip(names, json_rows.json_of(rows, names), strict=True):
-            written = array.drop_null()
+    for group in _ahead(json_rows.groups(lambda: opened(filesystem, path))):
+        count += group.rows
+        for name, (texts, kinds) in group.columns.items():
             column = columns.setdefault(name, ColumnType())
-            kinds = json_rows.kinds_of(written)
-            texts = json_rows.texts_of(written)
-            strings = texts.filter(pc.starts_with(written, '"')) if STRING in kinds else texts
-            special = STRING in kinds and bool(pc.all(pc.is_in(strings, _NOT_FINITE)).as_py())
-            column.note(kinds, special)
+            column.note(kinds)
             column.look(texts)
     return count

@@ -257,7 +257,6 @@ class ColumnType:
         self._candidates = [candidate() for candidate in _ORDER]
         self._has_values = False
         self._kinds: set[str] = set()
-        self.is_nullable = False
 
     def look(self, texts: pa.Array) -> None:
         """Consider some values.
@@ -265,9 +264,7 @@ class ColumnType:
         Args:
             texts: the values as in the file; NULL if a value is missing.
         """
-        if texts.null_count:
-            self.is_nullable = True
-            texts = texts.drop_null()
+        texts = texts.drop_null()
         if not len(texts):
             return
         self._has_values = True
@@ -284,14 +281,9 @@ class ColumnType:
             )
         ]
 
-    def note(self, kinds: set[str], not_finite: bool) -> None:
-        """Consider values from JSON.
-
-        Args:
-            kinds: the kinds of the values in JSON.
-            not_finite: whether all of its texts are numbers that JSON cannot represent.
-        """
-        self._kinds |= (kinds - {STRING} | {NUMBER}) if not_finite else kinds
+    def note(self, kinds: set[str]) -> None:
+        """Consider the kinds of values in JSON."""
+        self._kinds |= kinds
         self._candidates = [each for each in self._candidates if self._kinds <= each.kinds]
 
     @property

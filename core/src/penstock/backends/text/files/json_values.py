@@ -100,7 +100,7 @@ def normal_json(text: str) -> str:
     try:
         return json_text(_parse(text))
     except RecursionError:
-        return text
+        return text.replace("\r", " ")  # which only stands between tokens
 
 
 def json_text(value: Any) -> str:

@@ -135,8 +135,8 @@ class TextScan(FileScan):
             names = self._names or csv_rows.names_of(begin, self._options)
             yield from csv_rows.batches(begin, self._options, names, columns)
             return
-        for rows in json_rows.objects(begin):
-            yield json_rows.batch(rows, columns, self._nested)
+        chosen = {name: name in self._nested for name in columns}
+        yield from map(json_rows.batch, json_rows.groups(begin, chosen))
 
     def _with_keys(
         self, batch: pa.RecordBatch, columns: Sequence[str], keys: Mapping[str, str | None]
