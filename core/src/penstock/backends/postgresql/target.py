@@ -59,6 +59,7 @@ from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.groups.route import stored_target
 from penstock.spec.modes import Emptying, Entry, Mode, Table
 from penstock.spec.worker_spec import Patience
 
@@ -485,7 +486,7 @@ class PostgresTarget:
         # In the order of the key: values that change places have different digests.
         by_target = {pair.target: pair for pair in run.plan.pairs}
         key = [by_target[name] for name in run.plan.load.conflict_columns]
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         integers = integers_of(key, run.plan.columns)
         return key_values(as_loaded(key), integers, lambda: self.columns(target))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from penstock.errors import UsageError
 from penstock.model.tables import Located, Query, Relation, TableRef
@@ -120,9 +121,7 @@ class Route:
     @cached_property
     def target_ref(self) -> TableRef:
         """The target's table; without a schema if the URL leads to the rows and none is named."""
-        if self.target_table is not None:
-            return TableRef.parse(self.target_table, "--target-table")
-        return TableRef("", UNNAMED) if self.table is None else self.table_ref
+        return _target_of(self.table, self.target_table)
 
     @cached_property
     def expressions(self) -> dict[str, str]:
@@ -169,3 +168,14 @@ class Route:
         return (
             self.excludes(column) or column in self.expressions or self.mask_of(column) is not None
         )
+
+
+def stored_target(stored: Mapping[str, Any]) -> TableRef:
+    """Return the target's table of a stored spec, without reading its other options."""
+    return _target_of(stored.get("table"), stored.get("target_table"))
+
+
+def _target_of(table: str | None, target_table: str | None) -> TableRef:
+    if target_table is not None:
+        return TableRef.parse(target_table, "--target-table")
+    return TableRef("", UNNAMED) if table is None else TableRef.parse(table, "--table")

@@ -16,6 +16,7 @@ from penstock.backends.sql.session import Session
 from penstock.model.plans import LoadPlan, changes_of
 from penstock.model.tables import TableRef
 from penstock.spec.copy_spec import CopySpec
+from penstock.spec.groups.route import stored_target
 from penstock.spec.modes import Entry
 
 DROP = "drop stage"
@@ -36,7 +37,7 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     changes, load = changes_of(run.plan.load), run.plan.load
     if not changes:
         return
-    ref = CopySpec.from_stored(run.spec, "", "").target_ref
+    ref = stored_target(run.spec)
     if not dialect.ddl_commits:
         for each in changes:
             if not is_applied(each, {column.name: column for column in read_columns(session, ref)}):
