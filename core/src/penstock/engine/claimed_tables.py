@@ -15,7 +15,7 @@ from penstock.backends.api.execution.control import GIVEN_UP, BegunRun
 from penstock.engine.control_link import ControlLink
 from penstock.engine.state import RunState
 from penstock.errors import Interrupted, PenstockError, TargetBusy
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 from penstock.spec.units import duration_text
 

@@ -8,8 +8,7 @@ from penstock.backends.api.execution.control import ControlStore, Loss, RunRow, 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SpecMismatch, TargetChanged
 from penstock.events import Warned
 from penstock.planning.asking.search_path import with_stored_schemas
-from penstock.spec.copy_spec import CopySpec
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Ending, mode_of
 
 

@@ -11,7 +11,7 @@ from penstock.backends.api.execution.control import GIVEN_UP, ControlStore, NewR
 from penstock.engine.stored_runs import load_run, target_catalog
 from penstock.engine.value_display import isolate_display
 from penstock.errors import TargetBusy
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.ids import check_run_id
 
 

@@ -27,7 +27,7 @@ from penstock.errors import Diagnosis, TargetChanged, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 

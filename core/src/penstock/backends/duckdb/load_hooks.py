@@ -11,7 +11,7 @@ from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.one_file.load_hooks import FileLoadHooks
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 
 
 class DuckLoadHooks(FileLoadHooks):

@@ -41,7 +41,7 @@ from penstock.errors import Interrupted, PenstockError, PermanentError
 from penstock.model.drift import ColumnChange
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import Table, mode_of
 
 

@@ -58,8 +58,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
-from penstock.spec.copy_spec import CopySpec
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Emptying, Entry, Mode, Table
 from penstock.spec.worker_spec import Patience
 

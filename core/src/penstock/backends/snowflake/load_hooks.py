@@ -17,7 +17,7 @@ from penstock.backends.sql.session import keeping
 from penstock.errors import TargetChanged
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 
 
 class SnowflakeLoadHooks(ServerLoadHooks[SnowflakeRecords]):

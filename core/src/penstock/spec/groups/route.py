@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from penstock.errors import UsageError
 from penstock.model.tables import Located, Query, Relation, TableRef
@@ -121,7 +120,7 @@ class Route:
     @cached_property
     def target_ref(self) -> TableRef:
         """The target's table; without a schema if the URL leads to the rows and none is named."""
-        return _target_of(self.table, self.target_table)
+        return target_of(self.table, self.target_table)
 
     @cached_property
     def expressions(self) -> dict[str, str]:
@@ -170,12 +169,8 @@ class Route:
         )
 
 
-def stored_target(stored: Mapping[str, Any]) -> TableRef:
-    """Return the target's table of a stored spec, without reading its other options."""
-    return _target_of(stored.get("table"), stored.get("target_table"))
-
-
-def _target_of(table: str | None, target_table: str | None) -> TableRef:
+def target_of(table: str | None, target_table: str | None) -> TableRef:
+    """Return the target's table, given the options `table` and `target_table`."""
     if target_table is not None:
         return TableRef.parse(target_table, "--target-table")
     return TableRef("", UNNAMED) if table is None else TableRef.parse(table, "--table")

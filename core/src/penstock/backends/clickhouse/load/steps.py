@@ -25,7 +25,7 @@ from penstock.backends.shared.attempts.refusals import not_committed
 from penstock.errors import PermanentError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 CREATE, SWAP = "create", "swap"

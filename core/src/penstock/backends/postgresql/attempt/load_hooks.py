@@ -42,8 +42,7 @@ from penstock.errors import Interrupted, PenstockError, PlanningError, Transient
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import MODES, Entry, mode_names, mode_of
 
 

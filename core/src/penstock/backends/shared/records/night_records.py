@@ -14,7 +14,7 @@ from penstock.backends.shared.records.load_hooks import LoadHooks, NightHooks, c
 from penstock.errors import PermanentError
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 
 
 class NightRecords:

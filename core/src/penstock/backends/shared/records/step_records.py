@@ -30,8 +30,7 @@ from penstock.model.plans import (
     makes_foreign_key,
 )
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Table, mode_of
 
 

@@ -17,7 +17,7 @@ from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PenstockError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import Entry, mode_of
 
 

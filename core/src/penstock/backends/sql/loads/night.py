@@ -15,8 +15,7 @@ from penstock.backends.sql.loads.merging import Merging
 from penstock.backends.sql.session import Session
 from penstock.model.plans import LoadPlan, changes_of
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Entry
 
 DROP = "drop stage"

@@ -26,7 +26,7 @@ from penstock.errors import PenstockError
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 R = TypeVar("R", bound=ServerRecords)

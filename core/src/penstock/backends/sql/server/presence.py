@@ -12,7 +12,7 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
-from penstock.spec.groups.route import stored_target
+from penstock.spec.copy_spec import stored_target
 
 R = TypeVar("R", bound=ServerRecords)
 
