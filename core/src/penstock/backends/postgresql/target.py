@@ -109,13 +109,16 @@ class PostgresTarget:
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
         refs = [each for each in relations if isinstance(each, TableRef)]
-        before, self._current_facts = self._current_facts, self._facts_about(refs)
+        before, facts = self._current_facts, self._facts_about(refs)
+        self._current_facts = facts
         self._outdated.clear()
         self._creators.clear()
         try:
             yield
         finally:
             self._current_facts = before
+            self._creators.clear()
+            facts.forget()
             self.control.forget_answers()
 
     def prefetch(self, definitions: Collection[bool] = ()) -> None:
