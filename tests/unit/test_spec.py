@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.model.tables import ColumnPair, Query, TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.degrees import Streams
 from penstock.spec.ids import check_run_id
 from penstock.spec.option import derived
@@ -342,6 +342,21 @@ class TestStored:
         again = CopySpec.from_stored(mine.stored(), SOURCE, SOURCE)
         assert again.differences(mine.stored()) == []
         assert again.stored() == mine.stored()
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({}, TableRef("public", "orders")),
+            ({"target_table": 'sales."a.b"'}, TableRef("sales", "a.b")),
+            ({"table": None, "query": "SELECT 1", "target_table": "t"}, TableRef("", "t")),
+            ({"table": None}, TableRef("", "target")),
+        ],
+    )
+    def test_its_target_is_that_of_the_spec(
+        self, options: dict[str, Any], expected: TableRef
+    ) -> None:
+        mine = spec(**options)
+        assert stored_target(mine.stored()) == expected == mine.target_ref
 
     def test_ignores_fields_of_a_newer_version(self) -> None:
         stored = {**spec().stored(), "colour": "green"}

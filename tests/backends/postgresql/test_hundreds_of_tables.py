@@ -43,6 +43,7 @@ def spec(pair: Pair) -> BatchSpec:
 def test_plans_arrive_one_by_one_and_are_not_retained(many: Pair) -> None:
     """Each is the plan of the table alone, and nothing of an earlier window is retained."""
     plans, alive = {}, []
+    gc.collect()  # plans of other tests
     for found in plan_all(spec(many)):
         if isinstance(found, BatchPlan):
             end = found

@@ -78,7 +78,9 @@ class BatchSnapshot:
             PenstockError: the relation cannot be read with the snapshot.
         """
         (relation,) = relations
-        window = self._windows.setdefault(relation, _Window(self._shared, relations))
+        if relation not in self._windows:
+            self._windows[relation] = _Window(self._shared, relations)
+        window = self._windows[relation]
         share, since = window.shared.share()
         if (error := window.refused.get(relation)) is not None:
             share.close()

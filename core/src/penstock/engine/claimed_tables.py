@@ -15,7 +15,7 @@ from penstock.backends.api.execution.control import GIVEN_UP, BegunRun
 from penstock.engine.control_link import ControlLink
 from penstock.engine.state import RunState
 from penstock.errors import Interrupted, PenstockError, TargetBusy
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 from penstock.spec.units import duration_text
 
@@ -77,8 +77,7 @@ def _drop_left(runs: Sequence[RunState], begun: Sequence[BegunRun], link: Contro
     left = [
         other.run_id
         for other in begun
-        if mode_of(other.spec).replaces_table
-        and CopySpec.from_stored(other.spec, "", "").target_ref in tables
+        if mode_of(other.spec).replaces_table and stored_target(other.spec) in tables
     ]
     if not left:
         return
@@ -94,8 +93,7 @@ def _conflict(run: RunState, other: BegunRun, link: ControlLink) -> TargetBusy |
     claim = str(other.spec["claim"])
     if other.run_id == run.run_id or claim == run.spec.claim:
         return None  # its owner has started again
-    theirs = CopySpec.from_stored(other.spec, "", "")
-    if not run.loads_table_of(theirs):
+    if not run.loads_table(stored_target(other.spec)):
         return None
     records = link.call(lambda control: control.commits.of([other.run_id])[other.run_id])
     age = _age(max([other.since, *(record.committed_at for record in records)]))
@@ -107,11 +105,11 @@ def _conflict(run: RunState, other: BegunRun, link: ControlLink) -> TargetBusy |
     rows = sum(record.rows for record in records)
     idle, stale = duration_text(round(age)), duration_text(run.spec.stale_after)
     return TargetBusy(
-        f"--mode {run.spec.mode}: run {other.run_id} (--mode {theirs.mode}) has loaded {rows:,} "
-        f"rows into {run.spec.target_name} and is not done; its last progress was {idle} ago, and "
-        f"{claim} is to continue it. Nothing was changed. Try again once it is done, or give it "
-        f"up: penstock give-up {other.run_id} --target URL. It is no longer in the way after "
-        f"{stale} without progress (--stale-after)"
+        f"--mode {run.spec.mode}: run {other.run_id} (--mode {other.spec['mode']}) has loaded "
+        f"{rows:,} rows into {run.spec.target_name} and is not done; its last progress was {idle} "
+        f"ago, and {claim} is to continue it. Nothing was changed. Try again once it is done, or "
+        f"give it up: penstock give-up {other.run_id} --target URL. It is no longer in the way "
+        f"after {stale} without progress (--stale-after)"
     )
 
 

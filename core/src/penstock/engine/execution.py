@@ -358,8 +358,8 @@ class Execution:
 
     def _watch(self) -> Iterable[Event]:
         # All runs that hold a snapshot hold the same one.
-        for run in self.working_runs():
-            if run.view.handle.holds:
+        for run in self.window:
+            if run.error is None and run.view.handle.holds:
                 return run.view.handle.watch()
         return ()
 

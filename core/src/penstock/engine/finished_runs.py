@@ -8,7 +8,7 @@ from penstock.backends.api.execution.control import ControlStore, Loss, RunRow, 
 from penstock.errors import Diagnosis, PenstockError, PermanentError, SpecMismatch, TargetChanged
 from penstock.events import Warned
 from penstock.planning.asking.search_path import with_stored_schemas
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Ending, mode_of
 
 
@@ -134,7 +134,7 @@ def _reason(spec: CopySpec, run: RunRow, loss: Loss | None, rows: int) -> str:
     if not differences:
         return ""
     changes = "; ".join(differences)
-    same_table = CopySpec.from_stored(run.spec, "", "").target_ref == spec.target_ref
+    same_table = stored_target(run.spec) == spec.target_ref
     if rows and same_table and adds and mode_of(run.spec).ending is not Ending.MERGE:
         raise SpecMismatch(
             f"run {run.run_id} exists with other options, and has loaded {rows:,} rows into "

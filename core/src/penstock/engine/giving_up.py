@@ -11,7 +11,7 @@ from penstock.backends.api.execution.control import GIVEN_UP, ControlStore, NewR
 from penstock.engine.stored_runs import load_run, target_catalog
 from penstock.engine.value_display import isolate_display
 from penstock.errors import TargetBusy
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.ids import check_run_id
 
 
@@ -43,7 +43,7 @@ def _give_up(run: RunRow, control: ControlStore) -> None:
     run_id = run.run_id
     if run.status in ("done", GIVEN_UP):
         return
-    table = CopySpec.from_stored(run.spec, "", "").target_ref
+    table = stored_target(run.spec)
     if run.status == "running" and control.presence.is_at_work(run_id, table):
         raise TargetBusy(f"run {run_id} is being executed now; stop it first, then give it up")
     control.runs.set_statuses({run_id: (GIVEN_UP, run.failures)})

@@ -43,7 +43,7 @@ from penstock.model.nights import Watermark
 from penstock.model.plans import WATERMARK_STEP, Partition, PartitionPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.snapshots import Snapshot
-from penstock.model.tables import NotCopied
+from penstock.model.tables import NotCopied, TableRef
 from penstock.spec.copy_spec import CopySpec
 from penstock.spec.degrees import Streams
 from penstock.spec.masking_keys import session_values
@@ -198,9 +198,9 @@ class RunState:
         """
         return self.spec.load_mode.replaces_table
 
-    def loads_table_of(self, other: CopySpec) -> bool:
-        """Whether another copy into the same database, or the same files, loads the same table."""
-        return self._ends.target_backend.located or other.target_ref == self.spec.target_ref
+    def loads_table(self, table: TableRef) -> bool:
+        """Whether it loads a table of its target, of which there is one if the target is files."""
+        return self._ends.target_backend.located or table == self.spec.target_ref
 
     @property
     def did_nothing(self) -> bool:

@@ -9,8 +9,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 WINDOW = 100
-# A full collection looks at everything that is imported, too: as much work as ten tables.
-FULL_EVERY = 10
+# A full collection looks at everything that is imported, and at all runs of the batch: as much work
+# as fifty tables, or more.
+FULL_EVERY = 25
 YOUNG, ALL = 1, 2
 
 

@@ -115,7 +115,7 @@ def _writer(kind: type[Any]) -> Callable[[Any], Any]:
         for name in names:
             content = getattr(value, name)
             if name not in omitted or content != omitted[name]:
-                encoded[name] = to_json(content)
+                encoded[name] = content if type(content) in _SCALARS else to_json(content)
         for name in (*form.computed, form.proof):
             if name:
                 encoded[name] = getattr(value, name)
@@ -225,9 +225,8 @@ def _dataclass(kind: type[Any]) -> Reader:
     form, hints = _form(kind), get_type_hints(kind)
     stored = _stored(kind)
     readers = {item.name: _reader(hints[item.name]) for item in stored}
-    needed = [item.name for item in stored if not _may_be_missing(item, form)]
+    needed = {item.name for item in stored if not _may_be_missing(item, form)}
     names = {"kind", form.proof, *form.computed, *readers}
-    items = tuple(readers.items())
 
     def read(raw: Any) -> Any:
         if form.array:
@@ -236,20 +235,21 @@ def _dataclass(kind: type[Any]) -> Reader:
             raw = dict(zip(readers, raw, strict=False))
         if not isinstance(raw, dict):
             _refuse("an object", raw)
-        missing = [name for name in needed if name not in raw]
-        if missing:
+        if not raw.keys() >= needed:
+            missing = [name for name in readers if name in needed and name not in raw]
             raise _Mismatch(f"expected {', '.join(missing)}, found none")
         if form.exact and (unknown := raw.keys() - names):
             raise _Mismatch(f"unknown {', '.join(sorted(unknown))}; written by a newer Penstock?")
-        content, name = {}, ""
+        values: dict[str, Any] = {}
+        name = ""
         try:
-            for name, reader in items:
+            for name, reader in readers.items():
                 if name in raw:
-                    content[name] = reader(raw[name])
+                    values[name] = reader(raw[name])
         except _Mismatch as error:
             error.path = f".{name}{error.path}"
             raise
-        value = kind(**content)
+        value = kind(**values)
         if form.proof and raw.get(form.proof) != (proof := getattr(value, form.proof)):
             raise _Mismatch(f"expected the {form.proof} of its content, {proof!r}, found another")
         return value

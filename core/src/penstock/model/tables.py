@@ -61,11 +61,12 @@ class TableRef:
         return cls(parts[0] if len(parts) == 2 else "", parts[-1])
 
     def __str__(self) -> str:
-        return ".".join(
-            part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
-            for part in (self.schema, self.name)
-            if part
-        )
+        name = _written(self.name)
+        return f"{_written(self.schema)}.{name}" if self.schema else name
+
+
+def _written(part: str) -> str:
+    return part if _PLAIN_PART.fullmatch(part) else '"' + part.replace('"', '""') + '"'
 
 
 def _quoted_part(text: str) -> tuple[str, str]:

@@ -35,9 +35,9 @@ def check_bounds(route: Route, columns: Collection[str], partitions: Sequence[Pa
     Raises:
         PlanningError: bounds of partitions hold plain values of a masked column.
     """
-    masked = [name for name in columns if route.mask_of(name)]
-    if not masked:
+    if not route.masks:
         return
+    masked = [name for name in columns if route.mask_of(name)]
     for key in {key for partition in partitions for key in _shown(partition)}:
         masked_columns = [name for name in masked if mentions(key.text, [name])]
         if masked_columns:

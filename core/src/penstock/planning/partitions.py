@@ -105,8 +105,10 @@ def _needs_key(request: PlanRequest) -> bool:
 
 def _shows_values(route: Route, key: str | None, columns: set[str]) -> bool:
     """Whether messages may show values of a key."""
+    if key is None:
+        return False
     hidden = [name for name in columns if route.mask_of(name) or route.excludes(name)]
-    return key is not None and not mentions(key, hidden)
+    return not mentions(key, hidden)
 
 
 def deletes_by_condition(mode: Mode, target: TargetCapabilities) -> bool:

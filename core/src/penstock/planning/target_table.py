@@ -62,7 +62,7 @@ def _never_null(loading: Loading, copied: Sequence[Column]) -> Sequence[Column]:
     for name in set(by).difference(column.name for column in copied):
         names = ", ".join(column.name for column in copied)
         raise PlanningError(f"--order-by: expected copied columns ({names}); found {name}")
-    return [replace(each, nullable=each.nullable and each.name not in by) for each in copied]
+    return [replace(each, nullable=False) if each.name in by else each for each in copied]
 
 
 def check_existing_table(route: Route, loading: Loading) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.errors import UsageError, did_you_mean
 from penstock.model.codec import to_json
+from penstock.model.tables import TableRef
 from penstock.spec.amounts import parse_partitions
 from penstock.spec.copy_checks import (
     check_attachable,
@@ -26,7 +27,7 @@ from penstock.spec.degrees import AUTO
 from penstock.spec.groups.execution import FailureOptions, RunOptions, StreamOptions
 from penstock.spec.groups.loading import Loading
 from penstock.spec.groups.partitioning import PartitionOptions
-from penstock.spec.groups.route import Route
+from penstock.spec.groups.route import Route, target_of
 from penstock.spec.ids import check_run_id
 from penstock.spec.option import type_of
 from penstock.spec.option_values import (
@@ -162,6 +163,11 @@ class CopySpec(RunOptions, FailureOptions, StreamOptions, Loading, PartitionOpti
         if missing:
             raise UsageError(f"{origin}: expected {', '.join(missing)}; found none")
         return cls(**options)
+
+
+def stored_target(stored: Mapping[str, Any]) -> TableRef:
+    """Return the target's table of a spec's stored form, whose other options are not read."""
+    return target_of(stored.get("table"), stored.get("target_table"))
 
 
 @cache

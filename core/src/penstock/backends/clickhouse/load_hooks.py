@@ -27,7 +27,7 @@ from penstock.errors import Diagnosis, TargetChanged, UsageError
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 
@@ -85,7 +85,7 @@ class ClickHouseLoadHooks(LoadHooks[DocumentStore]):
         check_not_shut_out(run_id, run)
         load = row.plan.load.table
         check_loaded(self._session, run_id, run, load)
-        target = CopySpec.from_stored(row.spec, "", "").target_ref
+        target = stored_target(row.spec)
         if load != target and not self._steps(row).is_swapping():
             check_replaced(self._session, run_id, run, target, mode_of(row.spec))
 
@@ -118,7 +118,7 @@ class ClickHouseLoadHooks(LoadHooks[DocumentStore]):
             check_not_shut_out(run.run_id, document)
 
     def after_preparing(self, run: RunRow, load: LoadPlan) -> Row:
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         if load.table == target:
             uuid = self._session.uuid(target)
             start_appending(self._documents, uuid, run.run_id)

@@ -11,7 +11,7 @@ from penstock.backends.sql.catalog.relations import read_relations
 from penstock.backends.sql.one_file.load_hooks import FileLoadHooks
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 
 
 class DuckLoadHooks(FileLoadHooks):
@@ -19,7 +19,7 @@ class DuckLoadHooks(FileLoadHooks):
 
     def do(self, run: RunRow, step: Step) -> None:
         if step.kind in (NUMBER, ADVANCE):
-            target = CopySpec.from_stored(run.spec, "", "").target_ref
+            target = stored_target(run.spec)
             update = numbering if step.kind == NUMBER else advancing
             step = update(self.store.session, step, target)
         super().do(run, step)

@@ -41,7 +41,7 @@ from penstock.errors import Interrupted, PenstockError, PermanentError
 from penstock.model.drift import ColumnChange
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import Table, mode_of
 
 
@@ -103,7 +103,7 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
         return super().after_preparing(run, load)
 
     def do(self, run: RunRow, step: Step) -> None:
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         if step.change is None:
             if step.kind == UNLINK and step.after:
                 # What would refuse the exchange does so while the key is there.
@@ -154,11 +154,11 @@ class MySqlLoadHooks(ServerLoadHooks[MySqlRecords]):
     def after_step(self, run: RunRow, step: Step) -> None:
         super().after_step(run, step)
         # The process that altered the table may have ended before it recorded that.
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         self._note_altered(table_before(step, run.plan.load, target))
 
     def is_done(self, run: RunRow, step: Step) -> bool:
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         if step.change is not None:
             return self._is_changed(step.change, target)
         if table_before(step, run.plan.load, target) != run.plan.load.table and self._is_apart(run):

@@ -58,7 +58,7 @@ from penstock.model.plans import LoadPlan
 from penstock.model.records import CommitRecord
 from penstock.model.table_model import TableDefinition
 from penstock.model.tables import Column, ColumnPair, Relation, TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Emptying, Entry, Mode, Table
 from penstock.spec.worker_spec import Patience
 
@@ -109,13 +109,16 @@ class PostgresTarget:
     @contextmanager
     def describing(self, relations: Sequence[Relation]) -> Iterator[None]:
         refs = [each for each in relations if isinstance(each, TableRef)]
-        before, self._current_facts = self._current_facts, self._facts_about(refs)
+        before, facts = self._current_facts, self._facts_about(refs)
+        self._current_facts = facts
         self._outdated.clear()
         self._creators.clear()
         try:
             yield
         finally:
             self._current_facts = before
+            self._creators.clear()
+            facts.forget()
             self.control.forget_answers()
 
     def prefetch(self, definitions: Collection[bool] = ()) -> None:
@@ -485,7 +488,7 @@ class PostgresTarget:
         # In the order of the key: values that change places have different digests.
         by_target = {pair.target: pair for pair in run.plan.pairs}
         key = [by_target[name] for name in run.plan.load.conflict_columns]
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         integers = integers_of(key, run.plan.columns)
         return key_values(as_loaded(key), integers, lambda: self.columns(target))
 

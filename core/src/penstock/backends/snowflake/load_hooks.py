@@ -17,7 +17,7 @@ from penstock.backends.sql.session import keeping
 from penstock.errors import TargetChanged
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 
 
 class SnowflakeLoadHooks(ServerLoadHooks[SnowflakeRecords]):
@@ -34,7 +34,7 @@ class SnowflakeLoadHooks(ServerLoadHooks[SnowflakeRecords]):
 
     def is_done(self, run: RunRow, step: Step) -> bool:
         session, table = self.store.session, run.plan.load.table
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         if table_before(step, run.plan.load, target) != table and table in read_relations(session):
             return False  # what there is belongs to the old table
         if step.id == SCHEMA:

@@ -120,9 +120,7 @@ class Route:
     @cached_property
     def target_ref(self) -> TableRef:
         """The target's table; without a schema if the URL leads to the rows and none is named."""
-        if self.target_table is not None:
-            return TableRef.parse(self.target_table, "--target-table")
-        return TableRef("", UNNAMED) if self.table is None else self.table_ref
+        return target_of(self.table, self.target_table)
 
     @cached_property
     def expressions(self) -> dict[str, str]:
@@ -169,3 +167,10 @@ class Route:
         return (
             self.excludes(column) or column in self.expressions or self.mask_of(column) is not None
         )
+
+
+def target_of(table: str | None, target_table: str | None) -> TableRef:
+    """Return the target's table, given the options `table` and `target_table`."""
+    if target_table is not None:
+        return TableRef.parse(target_table, "--target-table")
+    return TableRef("", UNNAMED) if table is None else TableRef.parse(table, "--table")

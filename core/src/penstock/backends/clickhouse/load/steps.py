@@ -25,7 +25,7 @@ from penstock.backends.shared.attempts.refusals import not_committed
 from penstock.errors import PermanentError
 from penstock.model.plans import Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 CREATE, SWAP = "create", "swap"
@@ -48,7 +48,7 @@ class ClickHouseSteps:
         self._runs = runs
         self._run = run
         self._table = run.plan.load.table
-        self._target = CopySpec.from_stored(run.spec, "", "").target_ref
+        self._target = stored_target(run.spec)
 
     def do(self, step: Step) -> None:
         if step.after:

@@ -42,7 +42,7 @@ from penstock.errors import Interrupted, PenstockError, PlanningError, Transient
 from penstock.model.plans import LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import MODES, Entry, mode_names, mode_of
 
 
@@ -113,7 +113,7 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         """Return the table that has the rows which the run has committed."""
         swaps = any(step.id == SWAP for step in run.plan.load.after)
         if swaps and SWAP in self.ledger.steps_done([run.run_id])[run.run_id]:
-            return CopySpec.from_stored(run.spec, "", "").target_ref
+            return stored_target(run.spec)
         return run.plan.load.table
 
     def _holds_rows(self, run: RunRow) -> bool:
@@ -204,7 +204,7 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
                 self._connection.execute(self._statement("lock_making"))
             self._loaded_table(run.run_id).check()
             if step.id == SWAP:
-                target = CopySpec.from_stored(run.spec, "", "").target_ref
+                target = stored_target(run.spec)
                 self._loaded_table(run.run_id).check_loaded_since(target)
             elif (
                 step.done
@@ -257,7 +257,7 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
         """
         if not runs:
             return
-        quoted = [name(CopySpec.from_stored(run.spec, "", "").target_ref) for run in runs]
+        quoted = [name(stored_target(run.spec)) for run in runs]
         existing = self._connection.value(
             "SELECT pg_catalog.array_agg(t) FROM pg_catalog.unnest(%s::text[]) AS t"
             " WHERE pg_catalog.to_regclass(t) IS NOT NULL",
@@ -299,21 +299,19 @@ class PostgresLoadHooks(LoadHooks[PostgresRecords]):
     def is_done(self, run: RunRow, step: Step) -> bool:
         with translated("target"):
             if step.id == SWAP:
-                ref = CopySpec.from_stored(run.spec, "", "").target_ref
+                ref = stored_target(run.spec)
                 return self._loaded_table(run.run_id).has_replaced(ref)
             return bool(step.done and self._connection.value(step.done))
 
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id == SWAP:  # from here on the loaded table has the old table's name
-            self._loaded_table(run.run_id).note(CopySpec.from_stored(run.spec, "", "").target_ref)
+            self._loaded_table(run.run_id).note(stored_target(run.spec))
         elif step.kind == SET_LOGGED:
             self._loaded_table(run.run_id).note_rewritten()
 
     def after_steps(self, steps: Sequence[tuple[RunRow, Step]]) -> None:
         exchanged = [
-            (run.run_id, CopySpec.from_stored(run.spec, "", "").target_ref, True)
-            for run, step in steps
-            if step.id == SWAP
+            (run.run_id, stored_target(run.spec), True) for run, step in steps if step.id == SWAP
         ]
         if exchanged:
             note_tables(self._connection, self._schema, exchanged)

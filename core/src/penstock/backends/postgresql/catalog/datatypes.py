@@ -157,8 +157,9 @@ class Types:
         self._learn(set(), elements.difference(self._texts))
 
     def _learn(self, oids: set[int], unnamed: set[tuple[int, int]]) -> None:
-        with self._connection.own_path():
-            self._ask(oids, unnamed)
+        if oids or unnamed:
+            with self._connection.own_path():
+                self._ask(oids, unnamed)
 
     def _ask(self, oids: set[int], unnamed: set[tuple[int, int]]) -> None:
         connection = self._connection

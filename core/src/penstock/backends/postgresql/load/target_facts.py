@@ -99,6 +99,10 @@ class TargetFacts:
         self._writable = False
         self._derived: dict[type[Any], Any] = {}
 
+    def forget(self) -> None:
+        """Forget all facts: they refer to each other, so only a collection would free them."""
+        vars(self).clear()
+
     def questions(self, *, creates_tables: bool) -> list[Callable[[], object]]:
         """Return calls that ask what most modes ask about each table.
 

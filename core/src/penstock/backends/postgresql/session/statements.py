@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -122,11 +122,14 @@ def for_server(connection: Connection, name: str, **parts: sql.Composable) -> sq
     return statement(name).format(hypertable=_HYPERTABLE, **spellings, **parts)
 
 
+# Cached, because the statements about a table repeat its names.
+@lru_cache(maxsize=1024)
 def ident(*names: str) -> str:
     """Return a quoted name; with several parts, a qualified one."""
     return sql.Identifier(*names).as_string(None)
 
 
+@lru_cache(maxsize=1024)
 def literal(text: str) -> str:
     """Return a text as a quoted literal."""
     return sql.Literal(text).as_string(None).strip()

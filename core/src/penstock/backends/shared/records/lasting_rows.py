@@ -10,7 +10,7 @@ from penstock.backends.api.execution.control import Loss, RunRow
 from penstock.model.extents import BlockRange, ChildBlocks, Children, Extent, Files, Whole
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import Ending, Entry, mode_of
 
 MOST_COUNTED = 10_000_000
@@ -52,7 +52,7 @@ class Lasting:
     @cached_property
     def table(self) -> TableRef:
         """The table that has the rows in the end."""
-        return CopySpec.from_stored(self.run.spec, "", "").target_ref
+        return stored_target(self.run.spec)
 
     @property
     def where(self) -> str | None:

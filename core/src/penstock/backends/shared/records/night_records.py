@@ -14,7 +14,7 @@ from penstock.backends.shared.records.load_hooks import LoadHooks, NightHooks, c
 from penstock.errors import PermanentError
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 
 
 class NightRecords:
@@ -134,7 +134,7 @@ class NightRecords:
         elif not run.plan.load.loads_beside:
             self._hooks.check_rows(run)
         rows = sum(record.rows for record in records)
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         self._ledger.watermarks.complete(
             replace(
                 mark,

@@ -30,7 +30,7 @@ from penstock.model.plans import (
     makes_foreign_key,
 )
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Table, mode_of
 
 
@@ -276,4 +276,4 @@ def _runs_in_place(ledger: Ledger[Any], tables: Collection[TableRef], *status: s
 def _loads_in_place(spec: Mapping[str, Any], tables: Collection[TableRef]) -> bool:
     if mode_of(spec).table is not Table.TARGET:
         return False
-    return CopySpec.from_stored(spec, "", "").target_ref in tables
+    return stored_target(spec) in tables

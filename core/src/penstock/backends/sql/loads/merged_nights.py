@@ -17,7 +17,7 @@ from penstock.backends.sql.rows.conditions import condition
 from penstock.errors import PenstockError
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import Entry, mode_of
 
 
@@ -55,7 +55,7 @@ class MergedNights(NightHooks):
 
     def _merged(self, run: RunRow, records: Sequence[CommitRecord]) -> MergeCounts:
         self._loads.check_rows(run)
-        ref = CopySpec.from_stored(run.spec, "", "").target_ref
+        ref = stored_target(run.spec)
         target = LoadedTable(self._records, ref)
         if self._counts_rows:
             target.begin(run.run_id)

@@ -15,7 +15,7 @@ from penstock.backends.sql.loads.merging import Merging
 from penstock.backends.sql.session import Session
 from penstock.model.plans import LoadPlan, changes_of
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import CopySpec, stored_target
 from penstock.spec.modes import Entry
 
 DROP = "drop stage"
@@ -36,7 +36,7 @@ def follow(session: Session, dialect: CatalogDialect, run: RunRow) -> None:
     changes, load = changes_of(run.plan.load), run.plan.load
     if not changes:
         return
-    ref = CopySpec.from_stored(run.spec, "", "").target_ref
+    ref = stored_target(run.spec)
     if not dialect.ddl_commits:
         for each in changes:
             if not is_applied(each, {column.name: column for column in read_columns(session, ref)}):

@@ -26,7 +26,7 @@ from penstock.model.drift import ColumnChange
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 
@@ -124,7 +124,7 @@ class FileLoadHooks(LoadHooks[FileRecords]):
     # Steps
 
     def do(self, run: RunRow, step: Step) -> None:
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         if step.after:
             loaded = self._table(table_before(step, run.plan.load, target))
             loaded.check(run.run_id, mode_of(run.spec))
@@ -155,7 +155,7 @@ class FileLoadHooks(LoadHooks[FileRecords]):
         for run in runs:
             if run.run_id in doubtful:
                 self._table(run.plan.load.table).check(run.run_id, modes[run.run_id])
-        targets = {r.run_id: CopySpec.from_stored(r.spec, "", "").target_ref for r in runs}
+        targets = {r.run_id: stored_target(r.spec) for r in runs}
         replaced = LoadedTables(self.store, targets)
         replaced.check_loaded_since()
         for _, step in exchanges:
@@ -174,7 +174,7 @@ class FileLoadHooks(LoadHooks[FileRecords]):
         if step.id == MERGE_STEP:
             return  # it has already recorded everything
         if step.id == SWAP:
-            swapped = self._table(CopySpec.from_stored(run.spec, "", "").target_ref)
+            swapped = self._table(stored_target(run.spec))
             swapped.emptied(run.run_id)
             swapped.end()
             self.store.change(Kind.RUN, {"run_id": run.run_id}, {"loads": swapped.id})

@@ -26,7 +26,7 @@ from penstock.errors import PenstockError
 from penstock.model.plans import MERGE_STEP, LoadPlan, Step
 from penstock.model.records import CommitRecord
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 from penstock.spec.modes import mode_of
 
 R = TypeVar("R", bound=ServerRecords)
@@ -118,7 +118,7 @@ class ServerLoadHooks(LoadHooks[R]):
     # Steps
 
     def do(self, run: RunRow, step: Step) -> None:
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         table = table_before(step, run.plan.load, target)
         if step.after:
             self._marks.check_loaded(run.run_id, table, run.spec["mode"])
@@ -136,7 +136,7 @@ class ServerLoadHooks(LoadHooks[R]):
     def after_step(self, run: RunRow, step: Step) -> None:
         if step.id != SWAP:
             return
-        target = CopySpec.from_stored(run.spec, "", "").target_ref
+        target = stored_target(run.spec)
         made = self._marks.creation_mark(target)
         loads = LoadedTable(self.store, target).id
         self.store.change(Kind.RUN, {"run_id": run.run_id}, {"loads": loads, "made": made})

@@ -13,7 +13,7 @@ from penstock.backends.sql.loads.loaded_table import LoadedTable
 from penstock.backends.sql.server.records import ServerRecords
 from penstock.errors import PenstockError
 from penstock.model.tables import TableRef
-from penstock.spec.copy_spec import CopySpec
+from penstock.spec.copy_spec import stored_target
 
 R = TypeVar("R", bound=ServerRecords)
 
@@ -81,7 +81,7 @@ class ServerPresence(RunPresence, Generic[R]):
         for row in self._records.read(Kind.RUN, {"loads": tuple(by_id)}, ("run_id", "loads")):
             runs[by_id[row["loads"]]].add(row["run_id"])
         for row in self._records.read(Kind.RUN, {"status": UNFINISHED}, ("run_id", "spec")):
-            table = CopySpec.from_stored(row["spec"], "", "").target_ref
+            table = stored_target(row["spec"])
             if table in runs:
                 runs[table].add(row["run_id"])
         return runs
