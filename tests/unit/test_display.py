@@ -448,7 +448,7 @@ def test_plain_progress_is_limited_to_every_few_seconds() -> None:
         ),
         (
             progress(Committed, "p1", 5, already=True),
-            "committed: p1, by an earlier attempt (0 of 0)",
+            "committed: p1, by another attempt (0 of 0)",
         ),
     ],
 )

@@ -92,7 +92,7 @@ class Narrator:
         count = f"({done:,} of {total:,})"
         shown = one_line(tally.partition_name(event))
         if event.already:
-            return f"committed: {shown}, by an earlier attempt {count}"
+            return f"committed: {shown}, by another attempt {count}"
         return (
             f"committed: {shown}, {number(event.rows)} rows, {size(event.bytes)} in "
             f"{duration(event.seconds)} {count}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.events import PartitionFailure
@@ -101,7 +101,9 @@ def print_status(console: Console, status: RunStatus) -> None:
             )
         )
     if status.executions:
-        _print_executions(console, status.executions)
+        _print_executions(
+            console, status.executions, {each.partition_id for each in status.committed}
+        )
     print_not_copied(console, (*plan.load.not_copied, *status.unrestored))
     if run.failures:
         print_heading(console, "failures")
@@ -117,13 +119,16 @@ def print_status(console: Console, status: RunStatus) -> None:
             )
 
 
-def _doing(execution: Journal) -> str:
-    if execution.open:
-        return one_line(id_list(execution.open))
+def _doing(execution: Journal, committed: Collection[str]) -> str:
+    # A process that does not write any more may have committed what it was copying.
+    if copying := [each for each in execution.open if each not in committed]:
+        return one_line(id_list(copying))
     return f"({execution.turn})" if execution.turn else "nothing"
 
 
-def _print_executions(console: Console, executions: Sequence[Journal]) -> None:
+def _print_executions(
+    console: Console, executions: Sequence[Journal], committed: Collection[str]
+) -> None:
     print_heading(console, "processes")
     console.print(
         make_table(
@@ -140,7 +145,7 @@ def _print_executions(console: Console, executions: Sequence[Journal]) -> None:
                     f"  {one_line(each.host)}",
                     str(each.pid),
                     size(round(each.rate)),
-                    _doing(each),
+                    _doing(each, committed),
                     one_line(each.written_at),
                 ]
                 for each in executions
