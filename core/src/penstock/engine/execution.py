@@ -685,7 +685,8 @@ class Execution:
 
     def _conclude(self, runs: Sequence[RunState]) -> Iterator[Event]:
         """Store the status of the runs, and report it."""
-        load_records(runs, self.link)
+        # If others copied parts of a run, its records were read after the last of them.
+        load_records([run for run in runs if not (self.shares and run.all_committed)], self.link)
         run_ids = [run.run_id for run in runs if run.awaits_last_look]
         changed = self.link.call(lambda control: control.tables.check(run_ids)) if run_ids else {}
         due = steps_due([run for run in runs if not run.finishes], self.link)

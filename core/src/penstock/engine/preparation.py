@@ -82,8 +82,10 @@ def prepare(
     if to_check:
         failed |= link.call(lambda control: control.tables.check(to_check))
     going_on = [run for run in ready if run.run_id not in failed]
-    # A run that was just created has no commit records.
-    load_records([run for run in going_on if not run.is_new], link)
+    # A run that was just created has no commit records; one that others have prepared was read a
+    # moment ago, and what they commit shows as its partitions are tried.
+    older = [run for run in going_on if not (run.is_new or run.is_prepared_by_others)]
+    load_records(older, link)
     # A run that is done stays done, even if this execution is killed.
     steps = steps_due([run for run in going_on if run.all_committed], link)
     undone = [run for run in going_on if not run.all_committed or steps[run.run_id]]
