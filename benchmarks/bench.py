@@ -15,7 +15,11 @@ from psycopg import sql
 from penstock_testkit import PostgresServer, tpch
 
 # Autovacuum would use CPU at unpredictable times.
-SETTINGS: dict[str, str | int | float | bool] = {"autovacuum": False, "max_wal_size": "4GB"}
+SETTINGS: dict[str, str | int | float | bool] = {
+    "autovacuum": False,
+    "max_wal_size": "4GB",
+    "max_connections": 300,  # 50 processes have two or three each
+}
 
 
 class WrongResult(RuntimeError):

@@ -32,6 +32,7 @@ from benchmarks import (
     start,
     tables,
     texts,
+    workers,
 )
 from benchmarks.bench import started
 from benchmarks.report import machine, show_limits, tell
@@ -42,6 +43,7 @@ PARTS = (
     "speed",
     "memory",
     "overhead",
+    "workers",
     "tables",
     "distance",
     "modes",
@@ -67,6 +69,7 @@ Part = (
     | speed.Speed
     | memory.Memory
     | overhead.Overhead
+    | workers.Workers
     | tables.Tables
     | tables.Distance
     | modes.Walls
@@ -98,6 +101,8 @@ def main() -> int:
             found["memory"] = memory.measure(bench, options.scale)
         if "overhead" in options.only:
             found["overhead"] = overhead.measure(bench, options.repeat)
+        if "workers" in options.only:
+            found["workers"] = workers.run(bench, options.repeat)
         if "tables" in options.only:
             found["tables"] = tables.many_tables(bench, options.tables, options.repeat)
         if "distance" in options.only:
