@@ -89,7 +89,7 @@ def test_a_process_of_work_begins_once_a_connection_is_free(pair: Pair, limited:
     run = pair.work(*PLAN)
     waits = run.wait_for(Warned)
     assert waits.message.startswith(f"{limited}: ")
-    assert waits.message.endswith("waiting up to 300 s for one")
+    assert waits.message.endswith("waiting up to 300 s for a connection")
     for connection in connections:
         connection.close()
     run.ended(0)

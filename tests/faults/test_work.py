@@ -303,6 +303,14 @@ def make_tables(pair: Pair) -> None:
         execute(pair.source, f"ALTER TABLE t{n} ADD FOREIGN KEY (u) REFERENCES t{n - 1}")
 
 
+def batch_spec(pair: Pair, folder: Path, more: str = "") -> str:
+    """Return a file that describes a batch of all of these tables."""
+    spec = folder / "tables.toml"
+    ends = f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
+    spec.write_text(f'{ends}tables = ["public.t*"]\nmode = "recreate"\n{more}', encoding="ascii")
+    return str(spec)
+
+
 def check_tables(pair: Pair) -> None:
     for n in range(TABLES):
         with connect(pair.source) as source, connect(pair.target) as target:
@@ -314,13 +322,8 @@ def check_tables(pair: Pair) -> None:
 def test_a_batch_is_worked_by_several(empty_pair: Pair, tmp_path: Path) -> None:
     pair = empty_pair
     make_tables(pair)
-    spec = tmp_path / "tables.toml"
-    spec.write_text(
-        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
-        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
-        encoding="ascii",
-    )
-    runs = [pair.work("--spec", str(spec)) for _ in range(2)]
+    spec = batch_spec(pair, tmp_path, "partitions = 4\n")
+    runs = [pair.work("--spec", spec) for _ in range(2)]
     runs.append(pair.work("--wait", "60s"))
     for run in runs:
         run.ended(0)
@@ -332,19 +335,14 @@ def test_a_batch_is_worked_by_several(empty_pair: Pair, tmp_path: Path) -> None:
 def test_a_batch_whose_first_process_is_killed(empty_pair: Pair, tmp_path: Path) -> None:
     pair = empty_pair
     make_tables(pair)
-    spec = tmp_path / "tables.toml"
-    spec.write_text(
-        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
-        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
-        encoding="ascii",
-    )
+    spec = batch_spec(pair, tmp_path, "partitions = 4\n")
     gates = [Gate(pair.proxy("source"), f"<t{n}, 20000>".encode(), "to_client") for n in range(3)]
     ends = ("--source", pair.proxy("source").url(pair.source))
-    first = pair.work(*ends, "--spec", str(spec), streams=8)
+    first = pair.work(*ends, "--spec", spec, streams=8)
     gates[0].reached()
     with connect(pair.source) as source:
         expected = [digest(source, f"t{n}") for n in range(TABLES)]
-    others = [pair.work(*ends, "--spec", str(spec), "--grace", "1s") for _ in range(2)]
+    others = [pair.work(*ends, "--spec", spec, "--grace", "1s") for _ in range(2)]
     for run in others:
         run.wait_for(SnapshotChanged)
     execute(pair.source, "UPDATE t0 SET pad = 'later' WHERE id > 20000", "DELETE FROM t11")
@@ -362,17 +360,12 @@ def test_a_process_of_a_batch_names_those_that_have_its_last_partitions(
 ) -> None:
     pair = empty_pair
     make_tables(pair)
-    spec = tmp_path / "tables.toml"
-    spec.write_text(
-        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
-        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
-        encoding="ascii",
-    )
+    spec = batch_spec(pair, tmp_path, "partitions = 4\n")
     copying = Gate(pair.proxy("source"), b"<t0, 20000>", "to_client")
     ends = ("--source", pair.proxy("source").url(pair.source))
-    first = pair.work(*ends, "--spec", str(spec), streams=8)
+    first = pair.work(*ends, "--spec", spec, streams=8)
     copying.reached()
-    second = pair.work(*ends, "--spec", str(spec))
+    second = pair.work(*ends, "--spec", spec)
     ((host, pid, what, partitions),) = named(second)
     assert (host, pid, what) == (socket.gethostname(), first.pid, "copying")
     assert [each.split()[0] for each in partitions] == ["public.t0"]
@@ -385,15 +378,10 @@ def test_a_process_of_a_batch_names_those_that_have_its_last_partitions(
 def test_a_process_of_a_batch_names_the_one_that_plans(empty_pair: Pair, tmp_path: Path) -> None:
     pair = empty_pair
     make_tables(pair)
-    spec = tmp_path / "tables.toml"
-    spec.write_text(
-        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
-        'tables = ["public.t*"]\nmode = "recreate"\npartitions = 4\n',
-        encoding="ascii",
-    )
+    spec = batch_spec(pair, tmp_path, "partitions = 4\n")
     gate = Gate(pair.proxy("target"), b"ON CONFLICT DO NOTHING RETURNING run_id", "to_server")
     ends = ("--target", pair.proxy("target").url(pair.target))
-    runs = [pair.work(*ends, "--spec", str(spec)) for _ in range(2)]
+    runs = [pair.work(*ends, "--spec", spec) for _ in range(2)]
     gate.reached()
     eventually("one waits", lambda: any(run.of(Waiting) for run in runs), PATIENCE)
     planning, waiting = sorted(runs, key=lambda run: bool(run.of(Waiting)))
@@ -525,19 +513,14 @@ def test_processes_that_finish_different_tables_do_not_wait_for_each_other(
     names = [f"public.t{n}" for n in range(8)]
     for name in names:
         execute(pair.source, f"CREATE TABLE {name} AS SELECT generate_series(1, 100) AS id")
-    spec = tmp_path / "tables.toml"
-    spec.write_text(
-        f'source = "{pair.source}"\ntarget = "{pair.target}"\n'
-        'tables = ["public.t*"]\nmode = "recreate"\n',
-        encoding="ascii",
-    )
+    spec = batch_spec(pair, tmp_path)
     ids = {name: hashlib.sha256(f"{name} {name}".encode()).hexdigest()[:8] for name in names}
     turns = [f"penstock:turn:{RUN_ID}-{ids[name]}" for name in names]
     lock = "SELECT pg_advisory_{}(hashtextextended(%s, 0))"
     with closing(connect(pair.target)) as holder:
         for turn in turns:
             holder.execute(lock.format("lock"), [turn])
-        runs = [pair.work("--spec", str(spec)) for _ in range(3)]
+        runs = [pair.work("--spec", spec) for _ in range(3)]
         for run in runs:
             run.wait_for(Prepared, count=len(names))
         for turn in turns:

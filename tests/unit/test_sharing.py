@@ -16,6 +16,8 @@ from penstock.errors import TooManyLosses
 from penstock.model.journal import Journal, losses_of
 from penstock.workers.sharing import Key, Sharing
 
+from .memory_documents import Documents
+
 TRY_SECONDS = 0.002
 GRACE = 10.0
 
@@ -206,39 +208,6 @@ class TestLosses:
         assert set(left) == {("r", "p1")}
         assert isinstance(left["r", "p1"], TooManyLosses)
         assert "penstock resume r --target URL --only p1" in left["r", "p1"].message
-
-
-class Documents:
-    """Documents in memory, changed under the conditions of a bucket."""
-
-    def __init__(self) -> None:
-        self.content: dict[str, tuple[bytes, str]] = {}
-        self._versions = itertools.count(1)
-
-    def create(self, name: str, content: bytes) -> bool:
-        if name in self.content:
-            return False
-        self.content[name] = content, str(next(self._versions))
-        return True
-
-    def replace(self, name: str, content: bytes, version: str) -> bool:
-        if self.content.get(name, (b"", ""))[1] != version:
-            return False
-        self.content[name] = content, str(next(self._versions))
-        return True
-
-    def get(self, name: str) -> tuple[bytes, str] | None:
-        return self.content.get(name)
-
-    def read_all(self, folder: str) -> Mapping[str, tuple[bytes, str]]:
-        raise NotImplementedError
-
-    def find_all(self, folder: str, file: str) -> Mapping[str, tuple[bytes, str]]:
-        raise NotImplementedError
-
-    def delete(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.content.pop(name, None)
 
 
 class TestLeases:

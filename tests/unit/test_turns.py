@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
-from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -13,51 +11,21 @@ from penstock.backends.api.execution.records import RecordStore
 from penstock.backends.roll_forward.turns import Turns
 from penstock.spec.worker_spec import Patience
 
+from .memory_documents import Documents
+
 # The leases of a simulated process are renewed by the simulation: its thread never gets there.
 GRACE = 1000.0
 NAMES = ("r", "r:count", "r:links")
 
 
-class Documents:
-    """Documents in memory, changed under the conditions of a bucket."""
-
-    def __init__(self) -> None:
-        self.content: dict[str, tuple[bytes, str]] = {}
-        self._versions = itertools.count(1)
-
-    def create(self, name: str, content: bytes) -> bool:
-        if name in self.content:
-            return self.content[name][0] == content
-        self.content[name] = content, str(next(self._versions))
-        return True
-
-    def replace(self, name: str, content: bytes, version: str) -> bool:
-        if self.content.get(name, (b"", ""))[1] != version:
-            return False
-        self.content[name] = content, str(next(self._versions))
-        return True
-
-    def get(self, name: str) -> tuple[bytes, str] | None:
-        return self.content.get(name)
-
-    def read_all(self, folder: str) -> Mapping[str, tuple[bytes, str]]:
-        return {name: each for name, each in self.content.items() if name.startswith(f"{folder}/")}
-
-    def find_all(self, folder: str, file: str) -> Mapping[str, tuple[bytes, str]]:
-        raise NotImplementedError
-
-    def delete(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.content.pop(name, None)
-
-    def holder(self, name: str) -> str:
-        """Return the process that has a turn."""
-        found = self.content.get(f"leases/turns/r/{name}.json")
-        return "" if found is None else str(json.loads(found[0])["holder"])
+def holder_of(documents: Documents, name: str) -> str:
+    """Return the process that has a turn."""
+    found = documents.content.get(f"leases/turns/r/{name}.json")
+    return "" if found is None else str(json.loads(found[0])["holder"])
 
 
 class Store:
-    """What turns ask of the records of a target."""
+    """The part of a target's records that `Turns` uses."""
 
     patience = Patience(grace=GRACE)
     batch_id = ""
@@ -160,7 +128,7 @@ def test_any_order_of_kills_cuts_and_returns(documents: Documents, seed: int) ->
     cut_off: list[Process] = []
     everyone = list(living)
     for step in range(120):
-        before = {name: documents.holder(name) for name in NAMES}
+        before = {name: holder_of(documents, name) for name in NAMES}
         steady = {each.turns._id for each in living}
         for each in everyone:
             each.now += chance.uniform(0, GRACE / 4)
@@ -186,9 +154,9 @@ def test_any_order_of_kills_cuts_and_returns(documents: Documents, seed: int) ->
             case _:
                 chance.choice(living).take(*chance.sample(NAMES, 2))
         for name, holder in before.items():
-            assert holder not in steady or documents.holder(name) == holder, name
+            assert holder not in steady or holder_of(documents, name) == holder, name
         for each in living:
-            assert all(documents.holder(name) == each.turns._id for name in each.take())
+            assert all(holder_of(documents, name) == each.turns._id for name in each.take())
     for each in [*cut_off, *living[1:]]:
         each.kill()
     last = living[0]

@@ -23,8 +23,8 @@ MOST_RUNS = 20
 class Others:
     """Tells whom this execution waits for: once, and again when that changes.
 
-    Others have written into their journals what they do. One that was killed has a journal, too,
-    but whoever took over after it began later.
+    Their journals say what they do. One that was killed has left such a journal, too; whoever took
+    over from it began later, and is the one that is named.
 
     Args:
         link: the link to the control store.

@@ -103,7 +103,7 @@ def _once_there_is_room(
             except TooManyConnections as error:
                 if begun or time.monotonic() > until:
                     raise
-                message = f"{error.message}; waiting up to {ROOM_PATIENCE:g} s for one"
+                message = f"{error.message}; waiting up to {ROOM_PATIENCE:g} s for a connection"
             else:
                 return
         if not told:

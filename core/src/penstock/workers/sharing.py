@@ -39,7 +39,7 @@ class Sharing:
     Args:
         committed: reads which partitions are committed.
         losses: reads how often others have lost a process or a worker at a partition.
-        tell: tells of a wait for partitions that others have, unless there are none.
+        tell: reports a wait for partitions that others are copying; none of them end the wait.
         clock: returns seconds, as `time.monotonic` does.
         chance: draws the order of the partitions, and the lengths of pauses.
     """
@@ -78,6 +78,7 @@ class Sharing:
 
     def note_taken(self, key: Key) -> None:
         """Note that a partition is taken."""
+        self._full_since = None
         self._taken.setdefault(key, self._clock())
         self._misses += 1
         self._taken_in_row += 1
@@ -89,6 +90,7 @@ class Sharing:
 
     def note_missed(self) -> None:
         """Note that a partition was found committed."""
+        self._full_since = None
         self._misses += 1
         self._taken_in_row = 0
 
@@ -97,7 +99,7 @@ class Sharing:
         self._misses = self._taken_in_row = self._rests = 0
         self._full_since = None
 
-    def awaits_room(self) -> bool:
+    def wait_for_room(self) -> bool:
         """Rest because a server has no connection left; return False after too long a time.
 
         Other executions have the connections, and some of them will end.

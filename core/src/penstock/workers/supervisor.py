@@ -592,7 +592,7 @@ class Supervisor:
         elif (
             error["error"] == TooManyConnections.__name__
             and self._sharing is not None
-            and self._sharing.awaits_room()
+            and self._sharing.wait_for_room()
         ):
             self._waiting.append(assignment)
         elif error["transient"] and attempt < work.attempts and self._may_retry(assignment, error):

@@ -12,7 +12,7 @@ from penstock.backends.api.execution.records import Hold, Kind, Row
 from penstock.backends.mysql.connection import Connection, wait_for_locks
 from penstock.backends.mysql.dialect import MYSQL
 from penstock.backends.mysql.errors import code_of, translated
-from penstock.backends.mysql.load.locks import locked, release, release_all, try_all, try_lock
+from penstock.backends.mysql.load.locks import locked, release_all, try_all, try_lock
 from penstock.backends.mysql.session import MySqlSession
 from penstock.backends.sql.server.records import CONTROL, ControlScripts, ServerRecords
 from penstock.errors import Diagnosis, TransientError
@@ -68,8 +68,8 @@ class MySqlRecords(ServerRecords):
         return try_lock(self.connection, name)
 
     @translated("target", CONTROL)
-    def release(self, name: str) -> None:
-        release(self.connection, name)
+    def release_all(self, names: Sequence[str]) -> None:
+        release_all(self.connection, names)
 
     @translated("target", CONTROL)
     def is_held(self, names: Sequence[str]) -> bool:

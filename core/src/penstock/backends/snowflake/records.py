@@ -169,8 +169,9 @@ class SnowflakeRecords(StageRecords[SnowflakeSession]):
     def keep(self, name: str) -> bool:
         return self.leases.take(name)
 
-    def release(self, name: str) -> None:
-        self.leases.release(name)
+    def release_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.leases.release(name)
 
     def is_held(self, names: Sequence[str]) -> bool:
         return self.leases.is_held(names)

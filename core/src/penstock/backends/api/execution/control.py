@@ -42,7 +42,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """What a run's partitions are read with, without its plan."""
+    """A run's generation and snapshots, without its plan."""
 
     generation: int
     source_state: SourceState
@@ -216,7 +216,7 @@ class Runs(Protocol):
         ...
 
     def view(self, run_id: str) -> RunView | None:
-        """Return what a run is read with, which costs less than `find`; None without the run.
+        """Return a run's generation and snapshots, which costs less than `find`; None without it.
 
         Raises:
             PermanentError: its record is damaged.

@@ -78,8 +78,9 @@ class PostgresPresence(RunPresence):
     def end_turns(self, names: Sequence[str]) -> None:
         mine = self._turns.intersection(names)
         self._turns -= mine
-        with translated("target"):
-            self._connection.execute(statement("end_turns"), {"names": list(mine)})
+        if mine:  # behind a pooler there are none
+            with translated("target"):
+                self._connection.execute(statement("end_turns"), {"names": list(mine)})
 
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         query = for_server(self._connection, "running")

@@ -201,15 +201,15 @@ class Generations:
             if self._runs.check_generation(run_id, generation) != tuple(expected_snapshots):
                 raise superseded(run_id)
 
-        def is_volatile() -> bool:
+        def are_lost() -> bool:
+            """Whether a crash has removed the rows of earlier commits, which then do not matter."""
             run = self._runs.find(run_id)
-            return run is not None and run.plan.load.volatile
+            return run is not None and run.plan.load.volatile and not self._hooks.is_intact(run_id)
 
         def change() -> None:
             check()
             committed = nothing_committed and self._store.count(Kind.COMMIT, {"run_id": run_id})
-            # Earlier commits do not matter if a crash has removed their rows.
-            if committed and not (is_volatile() and not self._hooks.is_intact(run_id)):
+            if committed and not are_lost():
                 raise superseded(run_id)
             self._runs.change(run_id, {**view, "generation": following})
 

@@ -42,7 +42,15 @@ class LockRecords(StageRecords[S]):
             StallError: others hold the lock for longer.
         """
 
+    @abstractmethod
+    def release(self, name: str) -> None:
+        """Release a lock of the session."""
+
     # Locks
+
+    def release_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.release(name)
 
     @contextmanager
     def holding(self, name: str, subject: str) -> Iterator[None]:

@@ -142,8 +142,7 @@ class ServerPresence(RunPresence, Generic[R]):
         records, mine = self._records, self._turns.intersection(names)
         self._turns -= mine
         with records.session.translated("the end of runs"):
-            for name in mine:
-                records.release(records.lock(f"penstock:turn:{name}"))
+            records.release_all([records.lock(f"penstock:turn:{name}") for name in mine])
 
     def running_attempts(self, run_id: str) -> tuple[RunningAttempt, ...]:
         return tuple(

@@ -127,8 +127,8 @@ class ServerRecords(LoadRecords):
         """Take a lock until the session ends; return whether it was free."""
 
     @abstractmethod
-    def release(self, name: str) -> None:
-        """Release a lock of the session."""
+    def release_all(self, names: Sequence[str]) -> None:
+        """Release locks of the session."""
 
     @abstractmethod
     def is_held(self, names: Sequence[str]) -> bool:
