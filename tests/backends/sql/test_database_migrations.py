@@ -14,7 +14,7 @@ from tests.conftest import fresh_database, fresh_mysql
 from tests.faults.pair import execute as run_postgres
 
 from penstock import BatchSpec, RunFailed, copy_all
-from penstock.events import BatchFinished, Event
+from penstock.events import BatchFinished, Event, Failed, Verified
 from penstock.model.tables import NotCopied
 from penstock_testkit import AnyMysqlServer, Server
 
@@ -48,7 +48,11 @@ def migrate(
             seen.append(event)
     except RunFailed as error:
         for event in seen:
-            error.add_note(getattr(event, "message", ""))
+            if isinstance(event, Failed) or (isinstance(event, Verified) and not event.ok):
+                error.add_note(str(event))
+            elif isinstance(event, BatchFinished):
+                failed = [table for table in event.tables if table.status != "done"]
+                error.add_note("\n".join(map(str, failed)))
         raise
     end = seen[-1]
     assert isinstance(end, BatchFinished)

@@ -118,8 +118,8 @@ class PostgresTarget:
         finally:
             self._current_facts = before
             self._creators.clear()
-            facts.forget()
             self.control.forget_answers()
+        facts.forget()  # not after an interruption: a thread may still be asking for some
 
     def prefetch(self, definitions: Collection[bool] = ()) -> None:
         if self._current_facts is not None:
