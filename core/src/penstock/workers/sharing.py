@@ -1,9 +1,12 @@
 """Partitions that several executions of a run take: each takes those that are left.
 
+An execution begins at a random partition, and takes one after another. Once it comes to one that
+another execution has, those that follow are probably the other's, too: it goes on elsewhere.
+
 A partition that another execution is copying is *taken*. It is put behind all others, and tried
-again later, since that execution may be killed. After a few taken or committed ones in a row, the
-commit records are read again, and what is committed is dropped. After a few taken ones in a row,
-nearly all that is left is taken, so the execution rests for a while.
+again later, since that execution may be killed. After a taken or committed one, the commit records
+are read again, and what is committed is dropped. After a few taken ones in a row, nearly all that
+is left is taken, so the execution rests for a while.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ Key = tuple[str, str]
 """A run and one of its partitions."""
 T = TypeVar("T")
 
-# Partitions in a row that others had, after which the commit records are read again, or, if others
-# are copying them, the execution rests.
+# Taken partitions in a row, after which the execution rests.
 MISSES = 3
+# Partitions of similar size: the largest is at most this many times the average.
+SIMILAR = 1.5
 # Seconds of a rest, at first and after a while, and between two looks at the commit records.
 FIRST_REST, LONGEST_REST = 0.25, 3.0
-LOOK_EVERY = 0.5
+LOOK_EVERY = 0.25
 # After this many grace times a taken partition is waited for, which ends an attempt that makes no
 # progress.
 GRACES = 3.0
@@ -57,30 +61,47 @@ class Sharing:
         self.tell = tell
         self._clock = clock
         self._chance = chance or random.Random()
-        self._misses = self._taken_in_row = self._rests = 0
+        self._missed = self._keeps_order = False
+        self._taken_in_row = self._rests = 0
         self._looked = self._rests_until = clock()
         self._full_since: float | None = None
         self._taken: dict[Key, float] = {}
         """Partitions that were found taken, and when first."""
 
-    def order(self, items: Iterable[T], weight: Callable[[T], float]) -> list[T]:
-        """Return items in a random order in which large ones tend to come first."""
-        drawn = [
-            (self._chance.expovariate(max(1.0, weight(item))), place, item)
-            for place, item in enumerate(items)
-        ]
-        return [item for *_, item in sorted(drawn, key=lambda each: each[:2])]
+    def order(self, items: Sequence[T], weight: Callable[[T], float]) -> list[T]:
+        """Return items in the order in which this execution tries them.
+
+        If they are of similar weight, neighbours stay neighbours: see `turn`. Otherwise the order
+        is random, and large ones tend to come first, so that none of them is the last.
+        """
+        weights = [max(1.0, weight(item)) for item in items]
+        self._keeps_order = max(weights, default=0.0) * len(items) <= SIMILAR * sum(weights)
+        if self._keeps_order:
+            return self.turn(items)
+        drawn = [(self._chance.expovariate(each), place) for place, each in enumerate(weights)]
+        return [items[place] for _, place in sorted(drawn)]
 
     def turn(self, items: Sequence[T]) -> list[T]:
         """Return items from a random one on, in their order, and then those before it."""
         start = self._chance.randrange(len(items)) if items else 0
         return [*items[start:], *items[:start]]
 
+    def elsewhere(self, items: Iterable[T], key: Callable[[T], Key]) -> list[T]:
+        """Return the items that are left in another order, after one that another execution had.
+
+        Those that were found taken come last.
+        """
+        fresh: list[T] = []
+        taken: list[T] = []
+        for item in items:
+            (taken if key(item) in self._taken else fresh).append(item)
+        return [*(self.turn(fresh) if self._keeps_order else fresh), *taken]
+
     def note_taken(self, key: Key) -> None:
         """Note that a partition is taken."""
         self._full_since = None
         self._taken.setdefault(key, self._clock())
-        self._misses += 1
+        self._missed = True
         self._taken_in_row += 1
         if self._taken_in_row >= MISSES:
             longest = min(LONGEST_REST, FIRST_REST * 2.0**self._rests)
@@ -91,12 +112,12 @@ class Sharing:
     def note_missed(self) -> None:
         """Note that a partition was found committed."""
         self._full_since = None
-        self._misses += 1
+        self._missed = True
         self._taken_in_row = 0
 
     def note_moved(self) -> None:
         """Note that a partition was neither taken nor committed."""
-        self._misses = self._taken_in_row = self._rests = 0
+        self._taken_in_row = self._rests = 0
         self._full_since = None
 
     def wait_for_room(self) -> bool:
@@ -148,12 +169,12 @@ class Sharing:
 
     def look(self) -> Collection[Key] | None:
         """Return the committed partitions if it is time to look again; otherwise None."""
-        if self._misses < MISSES or self.rest:
+        if not self._missed or self.rest:
             return None
         now = self._clock()
         if now - self._looked < LOOK_EVERY:
             return None
-        self._misses, self._looked = 0, now
+        self._missed, self._looked = False, now
         return self._committed()
 
 

@@ -251,6 +251,12 @@ class Supervisor:
         self._delayed = [item for item in self._delayed if item[2].work.key not in committed]
         heapq.heapify(self._delayed)
 
+    def _go_elsewhere(self) -> None:
+        """Go on with other partitions than those that follow one which another execution had."""
+        if self._sharing is not None:
+            left = self._sharing.elsewhere(self._waiting, lambda assignment: assignment.work.key)
+            self._waiting = deque(left)
+
     def _dispatch(self) -> bool:
         """Give idle workers their next partition; return False if there is nothing to wait for."""
         now = time.monotonic()
@@ -458,11 +464,15 @@ class Supervisor:
 
     def _split(self, process: _Process) -> None:
         """Have the partitions of a group copied one by one."""
-        for assignment in process.assignments.values():
+        members = list(process.assignments.values())
+        for assignment in members:
             assignment.alone, assignment.opened = True, None
-            if self._sharing is not None:
-                self._sharing.note_missed()  # most likely another execution has some of them
-        self._waiting.extendleft(reversed(process.assignments.values()))
+        if self._sharing is None:
+            self._waiting.extendleft(reversed(members))
+        else:
+            self._sharing.note_missed()  # most likely another execution has some of them
+            self._go_elsewhere()
+            self._waiting.extend(members)
         process.assignments = {}
 
     @staticmethod
@@ -510,11 +520,13 @@ class Supervisor:
             assignment.opened, assignment.is_taken = None, True
             del process.assignments[assignment.work.key]
             self._sharing.note_taken(assignment.work.key)
+            self._go_elsewhere()
             self._waiting.append(assignment)
             return True
         if isinstance(event, Committed) and event.already:
             assignment.opened = None
             self._sharing.note_missed()
+            self._go_elsewhere()
         elif isinstance(event, Failed) and event.error["error"] == TooManyConnections.__name__:
             assignment.is_taken = False
         else:

@@ -175,7 +175,7 @@ def _default(expression: str, table: TablePart, names: Names) -> str:
     new_names: dict[str, str] = {}
     for sequence in (*table["sequences"], *table["used_sequences"]):
         ref = names.sequences.get((sequence["schema"], sequence["name"]))
-        if ref is not None:
+        if ref is not None and sequence["written"] in expression:
             new_names[sequence["written"]] = f"{literal(name(ref))}::regclass"
     if not new_names:
         return expression
