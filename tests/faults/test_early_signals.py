@@ -151,3 +151,43 @@ def test_a_signal_during_an_import_that_swallows_exceptions(tmp_path: Path) -> N
         check=False,
     )
     assert (done.returncode, done.stderr) == (130, LINE.format("SIGTERM") + "\n")
+
+
+SWALLOWING = """
+import sys
+from penstock.errors import PenstockError
+from penstock.workers.supervisor import Supervisor
+listen = Supervisor._listen
+def listen_once(self):
+    try:
+        yield from [*listen(self)]
+    except PenstockError as error:
+        print("swallowed:", error, file=sys.stderr)
+Supervisor._listen = listen_once
+from penstock.cli.main import run
+run()
+"""
+
+
+def test_an_interruption_that_something_swallows(pair: Pair) -> None:
+    """For instance a driver that takes any exception of a callback for its own."""
+    words = ["copy", *pair._ends(), "--table", "public.item", "--run-id", RUN_ID]
+    words += ["--mode", "truncate", "--max-rate", "1kB", "--log-format", "json"]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", SWALLOWING, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if '"event":"opened"' in line or '"event":"prepared"' in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, errors
+    assert "swallowed: interrupted by SIGINT" in errors
+    assert '"status":"interrupted"' in out + errors

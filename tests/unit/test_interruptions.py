@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,14 @@ from penstock.backends.parquet.storage import local_uploads
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.backends.shared import private_files
 from penstock.errors import Interrupted
-from penstock.workers.interruptions import expect_dropped_calls, is_deferred
+from penstock.workers.interruptions import (
+    cause_of,
+    expect_dropped_calls,
+    forget,
+    interrupt,
+    is_deferred,
+    raise_again,
+)
 
 
 @pytest.fixture
@@ -54,6 +62,44 @@ def test_a_search_for_entry_points_is_not_interrupted(
 
 def test_a_signal_elsewhere_is_not_deferred() -> None:
     assert not is_deferred(signal.SIGUSR1, sys._getframe())
+
+
+def test_a_signal_in_a_finalizer_is_deferred(resent: threading.Semaphore) -> None:
+    """The interpreter drops exceptions there."""
+    answers = []
+
+    class Dropped:
+        def __del__(self) -> None:
+            answers.append(is_deferred(signal.SIGUSR1, sys._getframe()))
+
+    Dropped()
+    assert answers == [True]
+    assert resent.acquire(timeout=10)
+
+
+class TestSwallowed:
+    @pytest.fixture(autouse=True)
+    def none_left(self) -> Iterator[None]:
+        yield
+        forget()
+
+    def test_an_interruption_is_raised_until_it_has_ended_everything(self) -> None:
+        raise_again()
+        with suppress(Interrupted):
+            interrupt("interrupted by SIGINT")
+        for _ in range(2):
+            with pytest.raises(Interrupted, match="by SIGINT"):
+                raise_again()
+        forget()
+        raise_again()
+
+    def test_what_an_interruption_has_become(self) -> None:
+        """A driver's callback, for instance, may turn it into another error."""
+        error = SystemError("returned a result with an exception set")
+        assert cause_of(error) is error
+        with suppress(Interrupted):
+            interrupt("interrupted by SIGTERM")
+        assert isinstance(cause_of(error), Interrupted)
 
 
 def test_dropped_waits_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,6 +203,7 @@ class PenstockOperator(TargetOperator):
             self._check_not_killed()
             with closing(events):
                 for event in self._narrate(events, only):
+                    self._check_not_killed()  # a driver may have swallowed the interruption
                     if isinstance(event, kind):
                         self._last_event = finished = event
         except Interrupted:

@@ -18,6 +18,7 @@ from penstock.cli.output import choose_log_format, flush_output, reader_closed, 
 from penstock.cli.parser import Commands, Parser
 from penstock.errors import EXIT_DONE, EXIT_USAGE, Interrupted, PenstockError, UsageError
 from penstock.workers import early_fork
+from penstock.workers.interruptions import cause_of
 
 
 class _Version(argparse.Action):
@@ -112,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return report_end(reader_closed())
     except Exception as error:
-        return report_end(error)
+        return report_end(cause_of(error))
     finally:
         flush_output()
 

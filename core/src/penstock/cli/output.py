@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.errors import EXIT_BUG, EXIT_INTERRUPTED, Interrupted, PenstockError, UsageError
-from penstock.workers.interruptions import expect_dropped_calls, is_deferred
+from penstock.workers.interruptions import expect_dropped_calls, forget, interrupt, is_deferred
 
 if TYPE_CHECKING:
     from penstock.show.console import Console
@@ -49,7 +49,7 @@ def signals(display: Display | None = None) -> Iterator[None]:
         if display is not None:
             display.tally.cancelling = True
         expect_dropped_calls()
-        raise Interrupted(f"interrupted by {signal.Signals(number).name}")
+        interrupt(f"interrupted by {signal.Signals(number).name}")
 
     before: dict[signal.Signals, Any] = {}
     try:
@@ -63,6 +63,8 @@ def signals(display: Display | None = None) -> Iterator[None]:
         for caught, handler in before.items():
             signal.signal(caught, handler)
         _CaughtSignals.current = outer
+        if outer is None:
+            forget()
 
 
 @contextmanager

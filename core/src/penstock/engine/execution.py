@@ -39,6 +39,7 @@ from penstock.model.journal import losses_of, new_execution_id
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
+from penstock.workers.interruptions import raise_again
 from penstock.workers.process import Nursery, PendingNursery
 from penstock.workers.sharing import Sharing
 from penstock.workers.steering import Senses, Steering
@@ -216,11 +217,13 @@ class Execution:
                     yield event_of(run)
 
     def stop_if_requested(self) -> None:
-        """Stop if the failure of a run stops the others.
+        """Stop if the failure of a run stops the others, or something swallowed an interruption.
 
         Raises:
             PenstockError: the reason why the run failed.
+            Interrupted: as the signal had it.
         """
+        raise_again()
         self._failures.stop_if_failed(self._runs)
 
     def _look_at_lag(self) -> None:
@@ -357,6 +360,7 @@ class Execution:
         return _largest_first([(run, run.joined(work)) for run, work in works])
 
     def _watch(self) -> Iterable[Event]:
+        raise_again()
         # All runs that hold a snapshot hold the same one.
         for run in self.window:
             if run.error is None and run.view.handle.holds:

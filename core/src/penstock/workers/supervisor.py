@@ -41,6 +41,7 @@ from penstock.events import (
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import BROKEN, QUIT, WorkerSpec, group_line, rate_line, request_line
 from penstock.workers.backoff import backoff
+from penstock.workers.interruptions import raise_again
 from penstock.workers.process import Nursery, WorkerProcess
 from penstock.workers.sharing import Sharing
 from penstock.workers.steering import Steering
@@ -209,6 +210,7 @@ class Supervisor:
                     message=self._room.why,
                 )
             while self._dispatch():
+                raise_again()
                 yield from self._steer()
                 yield from self._listen()
                 yield from self._watch()
