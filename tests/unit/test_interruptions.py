@@ -14,13 +14,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from tests.faults.cli import eventually
 
 from penstock.backends.parquet.storage import local_uploads
 from penstock.backends.parquet.storage.local_uploads import LocalUploads
 from penstock.backends.shared import private_files
-from penstock.errors import Interrupted
+from penstock.cli.output import signals
+from penstock.errors import Interrupted, PlanningError
 from penstock.workers.interruptions import (
     cause_of,
     expect_dropped_calls,
@@ -29,6 +31,8 @@ from penstock.workers.interruptions import (
     is_deferred,
     raise_again,
 )
+
+ENDLESS = "SELECT sum(i * i % 7) FROM range(100_000_000_000) AS t(i)"
 
 
 @pytest.fixture
@@ -100,6 +104,18 @@ class TestSwallowed:
         with suppress(Interrupted):
             interrupt("interrupted by SIGTERM")
         assert isinstance(cause_of(error), Interrupted)
+        for other in (KeyboardInterrupt(), PlanningError("known")):
+            assert cause_of(other) is other
+
+    def test_a_query_of_duckdb(self) -> None:
+        """DuckDB runs the handlers of signals during a query."""
+        with signals(), duckdb.connect() as connection:
+            timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+            timer.start()
+            with pytest.raises(RuntimeError, match="interrupted") as found:
+                connection.execute(ENDLESS).fetchall()
+            assert str(cause_of(found.value)) == "interrupted by SIGTERM"
+        assert cause_of(found.value) is found.value
 
 
 def test_dropped_waits_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from penstock.show.lines import Display, JsonDisplay, PlainDisplay
 from penstock.show.tally import Tally
 from penstock.spec.references import redact
 from penstock.workers import early_fork
+from penstock.workers.interruptions import cause_of
 
 if TYPE_CHECKING:
     from penstock.events import BatchFinished, Event, Finished
@@ -92,7 +93,7 @@ def watch(
     except BrokenPipeError:
         failure = reader_closed()
     except (Exception, KeyboardInterrupt) as error:
-        failure = error
+        failure = cause_of(error)
 
     tally = display.tally
     run = {"run_id": tally.run_id}

@@ -39,7 +39,7 @@ from penstock.model.journal import losses_of, new_execution_id
 from penstock.model.plans import GONE_STEP, MERGE_STEP, Step
 from penstock.spec.degrees import Streams
 from penstock.spec.modes import Ending
-from penstock.workers.interruptions import raise_again
+from penstock.workers.interruptions import cause_of, raise_again
 from penstock.workers.process import Nursery, PendingNursery
 from penstock.workers.sharing import Sharing
 from penstock.workers.steering import Senses, Steering
@@ -167,6 +167,7 @@ class Execution:
         return [run for name, run in names.items() if name in turns]
 
     def _explain_error(self, error: BaseException) -> BaseException:
+        error = cause_of(error)
         if not isinstance(error, PenstockError):
             return error
         return self._failures.cause(self.working_runs(), error)

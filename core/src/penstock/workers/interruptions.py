@@ -14,7 +14,7 @@ import threading
 from types import FrameType
 from typing import NoReturn
 
-from penstock.errors import Interrupted
+from penstock.errors import Interrupted, PenstockError
 
 AGAIN_SECONDS = 0.02
 _MACHINERY = "importlib"
@@ -53,9 +53,15 @@ def forget() -> None:
     _Interruption.message = None
 
 
-def cause_of(error: Exception) -> Exception:
-    """Return the interruption that must have caused an unexpected error, or else that error."""
-    return error if _Interruption.message is None else Interrupted(_Interruption.message)
+def cause_of(error: BaseException) -> BaseException:
+    """Return the interruption that must have caused an unexpected error, or else that error.
+
+    DuckDB, for instance, runs signal handlers during a query, and turns what they raise into an
+    error of its own.
+    """
+    expected = isinstance(error, PenstockError) or not isinstance(error, Exception)
+    message = _Interruption.message
+    return error if expected or message is None else Interrupted(message)
 
 
 def is_deferred(number: int, frame: FrameType | None) -> bool:

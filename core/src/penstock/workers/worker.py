@@ -37,7 +37,12 @@ from penstock.model import values
 from penstock.model.codec import from_json
 from penstock.model.plans import Partition
 from penstock.spec.worker_spec import BROKEN, WorkerSpec
-from penstock.workers.interruptions import expect_dropped_calls, is_deferred
+from penstock.workers.interruptions import (
+    cause_of,
+    expect_dropped_calls,
+    interrupt,
+    is_deferred,
+)
 from penstock.workers.pace import Pace
 from penstock.workers.stream import Meter, Waiter, relay
 
@@ -126,7 +131,7 @@ class Worker:
         if not self._shielded and not is_deferred(signum, frame):
             self._shielded = True
             expect_dropped_calls()
-            raise Interrupted("cancelled")
+            interrupt("cancelled")
 
     def _on_probe(self, signum: int, frame: FrameType | None) -> None:
         self._quiet = 0
@@ -154,14 +159,15 @@ class Worker:
             # Nothing has begun: both sessions stay for the next partition.
             self._end_attempt()
             self._emit(Failed(**ids, error=error.as_json()))
-        except BaseException as error:
+        except BaseException as found:
             self._shielded = True
             self._end_attempt()  # silent from here on: cleanup is either quick or stuck
             self._abandon()
-            content = error.as_json() if isinstance(error, PenstockError) else _bug(error)
+            cause = cause_of(found)
+            content = cause.as_json() if isinstance(cause, PenstockError) else _bug(cause)
             self._emit(Failed(**ids, error=content))
-            if not isinstance(error, PenstockError) or isinstance(error, Interrupted):
-                raise
+            if not isinstance(cause, PenstockError) or isinstance(cause, Interrupted):
+                raise cause from None
         else:
             self._end_attempt()
             self._emit(
