@@ -204,7 +204,9 @@ def test_systemd_accepts_its_unit(tmp_path: Path) -> None:
         done = subprocess.run(
             [SYSTEMD, "verify", file], capture_output=True, text=True, check=False
         )
-        assert (done.stderr == "") is is_right, done.stderr
+        # Without the right to write to /run/systemd, it says that, too.
+        told = [line for line in done.stderr.splitlines() if file.name in line]
+        assert (not told) is is_right, done.stderr
 
 
 def test_specs_are_mounted_where_commands_read_them() -> None:

@@ -185,6 +185,10 @@ class PartitionedCopy(Copy):
         return iter(())
 
     def _unreported(self, records: Iterable[CommitRecord], run_id: str) -> Iterator[CopyEvent]:
+        if self._others_work:
+            # Whoever has committed a partition is about to report it. The step that ends the copy
+            # reports those of workers that were killed.
+            return
         for record in records:
             key = self.keys[record.partition_id]
             if not self._history.has_run(key, run_id):

@@ -101,6 +101,7 @@ class Copy(ABC):
         self._history = MaterializationHistory(context, asset)
         self._finished: Finished | None = None
         self._verified: Verified | None = None
+        self._others_work = False
         self._run_id = ""
         self.keys = {}
         self.committed = 0
@@ -212,6 +213,7 @@ class Copy(ABC):
             PenstockError: some partitions could not be copied; see `failure`.
         """
         spec = request.spec
+        self._others_work = True
         # The definition may have changed since the run was planned.
         yield from self.on_planned(self._create(request, renew=False))
         options = {option: getattr(spec, option) for option in _EXECUTION_OPTIONS}
