@@ -194,6 +194,10 @@ def test_a_unit_starts_a_worker_again_unless_that_cannot_help() -> None:
 
 
 @pytest.mark.skipif(SYSTEMD is None, reason="no systemd-analyze: it is systemd's")
+@pytest.mark.skipif(
+    not (Path("/run/systemd").is_dir() or os.access("/run", os.W_OK)),
+    reason="systemd-analyze needs /run/systemd, and only root can make it",
+)
 def test_systemd_accepts_its_unit(tmp_path: Path) -> None:
     assert SYSTEMD is not None
     text = UNIT.read_text(encoding="utf-8")
@@ -204,9 +208,7 @@ def test_systemd_accepts_its_unit(tmp_path: Path) -> None:
         done = subprocess.run(
             [SYSTEMD, "verify", file], capture_output=True, text=True, check=False
         )
-        # Without the right to write to /run/systemd, it says that, too.
-        told = [line for line in done.stderr.splitlines() if file.name in line]
-        assert (not told) is is_right, done.stderr
+        assert (done.stderr == "") is is_right, done.stderr
 
 
 def test_specs_are_mounted_where_commands_read_them() -> None:
