@@ -95,6 +95,7 @@ class SqlRecords(RecordStore):
             f"CAST({self.ident(name)} AS {self.text})" if name in TIMES else self.ident(name)
             for name in columns
         )
+        in_json = [name for name in columns if name in JSON]
         records: list[Row] = []
         for condition, values in self._conditions(where):
             for row in self.execute(
@@ -103,7 +104,7 @@ class SqlRecords(RecordStore):
                 reading=True,
             ):
                 record = dict(zip(columns, row, strict=True))
-                for name in JSON & record.keys():
+                for name in in_json:
                     record[name] = None if record[name] is None else self.read_json(record[name])
                 records.append(record)
         return records
