@@ -56,7 +56,7 @@ def forget() -> None:
 def cause_of(error: BaseException) -> BaseException:
     """Return the interruption that must have caused an unexpected error, or else that error.
 
-    DuckDB, for instance, runs signal handlers during a query, and turns what they raise into an
+    A database's library may run signal handlers during a query, and turn what they raise into an
     error of its own.
     """
     expected = isinstance(error, PenstockError) or not isinstance(error, Exception)
