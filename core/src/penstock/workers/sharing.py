@@ -23,8 +23,8 @@ Key = tuple[str, str]
 """A run and one of its partitions."""
 T = TypeVar("T")
 
-# Taken partitions in a row, after which the execution rests.
-MISSES = 3
+# After this many taken partitions in a row the execution rests.
+TAKEN_IN_ROW = 3
 # Partitions of similar size: the largest is at most this many times the average.
 SIMILAR = 1.5
 # Seconds of a rest, at first and after a while, and between two looks at the commit records.
@@ -103,7 +103,7 @@ class Sharing:
         self._taken.setdefault(key, self._clock())
         self._missed = True
         self._taken_in_row += 1
-        if self._taken_in_row >= MISSES:
+        if self._taken_in_row >= TAKEN_IN_ROW:
             longest = min(LONGEST_REST, FIRST_REST * 2.0**self._rests)
             self._rests_until = self._clock() + longest * self._chance.uniform(0.5, 1.0)
             self._rests += 1

@@ -166,8 +166,10 @@ class Worker:
             cause = cause_of(found)
             content = cause.as_json() if isinstance(cause, PenstockError) else _bug(cause)
             self._emit(Failed(**ids, error=content))
-            if not isinstance(cause, PenstockError) or isinstance(cause, Interrupted):
+            if cause is not found:
                 raise cause from None
+            if not isinstance(cause, PenstockError) or isinstance(cause, Interrupted):
+                raise
         else:
             self._end_attempt()
             self._emit(
