@@ -25,6 +25,8 @@ from dagster_penstock.workers import role_of, worker_output
 from penstock import PenstockError, TableRequest
 
 _POLL_INTERVAL = 0.5  # seconds
+# Seconds for cleaning up after an interruption.
+_AGAIN_SECONDS = 20.0
 
 
 class PenstockResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -150,7 +152,9 @@ def _interrupted_with_parent() -> Iterator[None]:
         while not end.wait(_POLL_INTERVAL):
             if not parent.is_alive():
                 os.kill(os.getpid(), signal.SIGINT)
-                return
+                # A driver or a finalizer may have swallowed it.
+                if end.wait(_AGAIN_SECONDS):
+                    return
 
     thread = threading.Thread(target=watch, name="penstock-parent", daemon=True)
     thread.start()
