@@ -30,10 +30,10 @@ LINE = "penstock: interrupted by {}"
 
 
 @contextmanager
-def started(*words: str) -> Iterator[subprocess.Popen[str]]:
+def started(*words: str, program: str = PROGRAM) -> Iterator[subprocess.Popen[str]]:
     """Start the program, and wait until it handles SIGTERM."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", PROGRAM, *words],
+        [sys.executable, "-P", "-c", program, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -173,21 +173,14 @@ def test_an_interruption_that_something_swallows(pair: Pair) -> None:
     """For instance a driver that takes any exception of a callback for its own."""
     words = ["copy", *pair._ends(), "--table", "public.item", "--run-id", RUN_ID]
     words += ["--mode", "truncate", "--max-rate", "1kB", "--log-format", "json"]
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", SWALLOWING, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if '"event":"opened"' in line or '"event":"prepared"' in line:
-            break
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, errors
-    assert "swallowed: interrupted by SIGINT" in errors
-    assert '"status":"interrupted"' in out + errors
+    with started(*words, program=SWALLOWING) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if '"event":"prepared"' in line:
+                break
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130, errors
+        assert "swallowed: interrupted by SIGINT" in errors
+        assert '"status":"interrupted"' in out + errors

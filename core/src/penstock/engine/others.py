@@ -23,8 +23,8 @@ MOST_RUNS = 20
 class Others:
     """Tells whom this execution waits for: once, and again when that changes.
 
-    Their journals say what they do. One that was killed has left such a journal, too; whoever took
-    over from it began later, and is the one that is named.
+    It reads that in their journals. A killed execution leaves its journal behind; the one that took
+    over from it started later, so that one is named.
 
     Args:
         link: the link to the control store.

@@ -78,7 +78,7 @@ class PostgresPresence(RunPresence):
     def end_turns(self, names: Sequence[str]) -> None:
         mine = self._turns.intersection(names)
         self._turns -= mine
-        if mine:  # behind a pooler there are none
+        if mine:  # behind a pooler, no turns are taken
             with translated("target"):
                 self._connection.execute(statement("end_turns"), {"names": list(mine)})
 
